@@ -56,8 +56,7 @@
 #define IDLE_MS 500
 #define STACK_SIZE (512 * 1024)
 #define GROUP_BYTES (16u * 1024 * 1024) /* a larger group is committed in several transactions */
-#define BUSY_GROUPS 16                  /* groups between two steps of tidying if requests always
-                                         * wait */
+#define BUSY_GROUPS 16                  /* groups between steps of tidying under load */
 #define REQ_COST 256                    /* cost of a request in the queue beside its bytes */
 #define PAGE_BYTES (1024 * 1024)        /* bytes of records in a page, if the read does not say */
 #define REC_HEADER (4 + 4 + 8 + 4 + 4 + BLOBREF_DIGEST_MAX)

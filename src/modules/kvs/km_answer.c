@@ -131,8 +131,8 @@ static int list_entry_cb(const struct treeobj_entry *e, void *arg)
                                  .has_data = has,
                                  .size = e->type == TREEOBJ_DIR ? 0 : e->len};
     uint8_t *p = NULL;
-    l->missing |= km_load_miss(r->ns->k)->n > 0; /* an object of the directory before this entry is
-                                                  * missing */
+    /* An object of the directory before this entry is missing. */
+    l->missing |= km_load_miss(r->ns->k)->n > 0;
     if (!l->missing && !(p = km_entries_reserve(&l->entries, e->namelen, datalen, &r->err)))
         return -1;
     if (has && copy_value(r, e, 0, datalen, p) < 0) {

@@ -36,8 +36,7 @@ struct km_caches {
 struct km_cache {
     struct list_node drops; /* kvs.dropcache */
     size_t cached;          /* the share of this namespace in km_caches.bytes */
-    bool stale;             /* there may be cached objects that were not used since `stale_before`
-                             * */
+    bool stale;             /* there may be objects that were not used since `stale_before` */
     uint32_t stale_before;
 };
 
@@ -126,8 +125,7 @@ static void drop_work(struct km_ns *ns)
     struct list_node *n;
 
     if (list_empty(&ns->cache->drops) || km_commit_open(ns))
-        return; /* an open root change: nothing can be dropped before it ends, and then work goes on
-                 * */
+        return; /* nothing can be dropped before the root change ends; then work goes on */
     flux_slice_begin(&s, flux_get_reactor(ns->h), FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
     while ((n = list_first(&ns->cache->drops))) {
         struct drop *d = list_entry(n, struct drop, node);

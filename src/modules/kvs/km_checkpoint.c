@@ -45,8 +45,8 @@
 #define PIECE_BYTES (128u * 1024)
 #define PIECE_OBJS 256
 #define DELETE_OBJS 512
-#define TRIM_OBJS 16384 /* memory is returned to the system after so many deletions: about 1 MiB of
-                         * `dead` */
+/* Memory is returned to the system after so many deletions: about 1 MiB of `dead`. */
+#define TRIM_OBJS 16384
 
 /* A piece: objects on their way to the disk. */
 struct piece {
@@ -232,8 +232,8 @@ static void written(struct km_disk_req *r)
         }
     }
     if (done)
-        /* No transaction refers to the chunks yet: chunks that reappear after a crash do no harm.
-         * */
+        /* No transaction refers to the chunks yet: chunks that reappear after a crash do no
+         * harm. */
         done(p->arg, r->req.errnum == KVS_STORAGE_UNKNOWN ? EIO : r->req.errnum, r->req.err.text);
     if (again)
         list_append(&kp->again, &r->node);

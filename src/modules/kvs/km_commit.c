@@ -390,8 +390,8 @@ static void stall_over(struct km_load_wait *w)
     km_ns_poke(ns);
 }
 
-/* Load the bytes that the first commit of the queue needs. -1 with errno if they cannot be loaded.
- * */
+/* Load the bytes that the first commit of the queue needs. -1 with errno if they cannot be
+ * loaded. */
 static int stall(struct km_ns *ns)
 {
     if (!ns->commit->stall) {

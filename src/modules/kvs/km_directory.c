@@ -366,8 +366,10 @@ static void forgotten_cb(void *arg, int errnum, const char *error)
     errmsg_t err;
 
     if (errnum) {
-        errmsg_set(&err, "namespace '%s' is removed, but is on disk until that works again: %.150s",
-                   e->name, error);
+        errmsg_set(
+            &err,
+            "namespace '%s' is removed, but stays on disk until it can be deleted there: %.150s",
+            e->name, error);
         entry_answer(e, errnum, err.text);
     }
     announce_removal(e);

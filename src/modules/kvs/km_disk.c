@@ -40,8 +40,7 @@
 
 #define QUEUE_MAX (32u * 1024 * 1024)
 #define WAIT_MS 2000            /* wait at the end for one reply of the driver */
-#define END_UNSAVED (64u << 20) /* no last checkpoint for a namespace with more unsaved bytes: its
-                                 * journal suffices */
+#define END_UNSAVED (64u << 20) /* no last checkpoint if more bytes are unsaved */
 
 /* --- requests --- */
 
@@ -50,8 +49,8 @@ static void write_failed(struct km_disk *d, int errnum, const errmsg_t *err)
     if (d->failing)
         return;
     d->failing = true;
-    d->errnum = errnum == KVS_STORAGE_UNKNOWN ? EIO : errnum; /* for the writes behind it, which are
-                                                               * not tried */
+    /* For the writes behind it, which are not tried. */
+    d->errnum = errnum == KVS_STORAGE_UNKNOWN ? EIO : errnum;
     d->err = *err;
     d->st.failures++;
     if (!d->said)

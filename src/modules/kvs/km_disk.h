@@ -94,14 +94,14 @@ struct km_keep *km_keep_of(struct list_node *n); /* in km_disk.keeps */
 /* The namespace ends.  Changes that are not durable yet end with the error (errnum 0: the module is
  * stopped). */
 void km_keep_end(struct km_keep *kp, int errnum, const char *why);
-/* Has the driver no request of this namespace? Before that the objects of the namespace must stay.
- * */
+/* Has the driver no request of this namespace? Before that the objects of the namespace must
+ * stay. */
 bool km_keep_idle(const struct km_keep *kp);
-void km_keep_destroy(struct km_keep *kp); /* NULL-safe, keeps errno; after km_keep_end(), when idle
-                                           * */
+/* NULL-safe, keeps errno; after km_keep_end(), when idle. */
+void km_keep_destroy(struct km_keep *kp);
 /* The namespace was removed: remove it from the disk.  `done`, unless NULL, is called when it is
- * removed there, or with errnum != 0 if the removal failed and will be tried again. -1 with ENOMEM.
- * */
+ * removed there, or with errnum != 0 if the removal failed and will be tried again. -1 with
+ * ENOMEM. */
 int km_keep_remove(struct km_keep *kp, km_forgotten_f done, void *arg);
 
 /* May another root change be made now? 0: yes. -1 with EAGAIN: not before the next call of

@@ -91,8 +91,8 @@
 #include "libutil/invariant.h"
 
 #define KEY_MAX (8 + KVS_FENCE_NAME_MAX + 1)
-/* Bounds for one namespace at one instance: an excess of calls is refused where the calls are made.
- * */
+/* Bounds for one namespace at one instance: an excess of calls is refused where the calls are
+ * made. */
 #define FENCES_MAX 65536
 #define PARTS_MAX (4u << 20)
 #define TRIES 16
@@ -279,20 +279,21 @@ static void calls_notified(struct km_ns *ns, const char *name, uint32_t nprocs, 
         km_tombstone_discount(ns, name, nprocs, count);
     else if (km_ns_upstream_post(ns, "kvs.fence-told", &km_wire_told_schema, &out, true) < 0)
         flux_log(ns->h, LOG_ERR,
-                 "no memory to tell the master of namespace '%s' who heard of the "
-                 "end of fence '%s'",
+                 "no memory to report to the master of namespace '%s' which calls to fence '%s' "
+                 "were answered",
                  ns->name, name);
 }
 
 static void pass_abort(struct km_ns *ns, const struct km_wire_abort *out, bool direct)
 {
-    /* A courier cannot wait for answers while the instance ends: then each message is sent at once.
-     * */
+    /* A courier cannot wait for answers while the instance ends: then each message is sent at
+     * once. */
     if (ns->k->ending)
         flux_future_destroy(
             km_ns_upstream_struct(ns, "kvs.fence-abort", &km_wire_abort_schema, out, direct, 0));
     else if (km_ns_upstream_post(ns, "kvs.fence-abort", &km_wire_abort_schema, out, direct) < 0)
-        flux_log(ns->h, LOG_ERR, "no memory to tell above that fence '%s' was aborted", out->name);
+        flux_log(ns->h, LOG_ERR, "no memory to report upstream that fence '%s' was aborted",
+                 out->name);
 }
 
 static void send_abort(struct km_ns *ns, const char *name, uint32_t nprocs, uint32_t number,
@@ -335,7 +336,7 @@ static bool nothing_left(struct km_fence *f)
 {
     if (f->count > 0 || f->first || f->applying)
         return false;
-    fence_fail(f, EHOSTUNREACH, "what was reported here does not count any more");
+    fence_fail(f, EHOSTUNREACH, "the calls that were reported here do not count any more");
     return true;
 }
 
@@ -351,8 +352,7 @@ static bool count_again(struct km_fence *f)
 }
 
 /* A later message failed, and may or may not have reached the instance that has the first message:
- * send all calls anew.  The first message still gets its own answer.  False: as above.
- * */
+ * send all calls anew.  The first message still gets its own answer.  False: as above. */
 static bool report_anew(struct km_fence *f)
 {
     if (!count_again(f))
@@ -412,8 +412,8 @@ static void added_cb(flux_future_t *fut, void *arg)
     flux_future_destroy(fut);
     if (errnum == EHOSTUNREACH && report_anew(f))
         return;
-    /* ECONNABORTED: the fence is over.  The answer to the first message says so too, and says more.
-     * */
+    /* ECONNABORTED: the fence is over.  The answer to the first message says so too, and says
+     * more. */
     if (errnum == 0) {
         (void)flush(f);
     } else if (errnum != ECONNABORTED) {
@@ -461,8 +461,8 @@ static flux_future_t *send_merged(struct km_fence *f)
     return fut;
 }
 
-/* Send the merged calls, unless an earlier message waits for its answer. -1: the fence has ended.
- * */
+/* Send the merged calls, unless an earlier message waits for its answer. -1: the fence has
+ * ended. */
 static int flush(struct km_fence *f)
 {
     struct km_ns *ns = f->ns;
@@ -483,8 +483,7 @@ static int flush(struct km_fence *f)
         f->first = fut;
     f->unsent = 0;
     f->ranks_unsent = f->anew = false;
-    (void)idset_range_clear(f->fresh, 0, IDSET_MAX); /* if it fails, ranks are sent twice: harmless
-                                                      * */
+    (void)idset_range_clear(f->fresh, 0, IDSET_MAX); /* else ranks are sent twice: harmless */
     return 0;
 }
 
@@ -554,15 +553,15 @@ static bool known_callers(const struct km_fence *f, const struct kvs_fence_req *
     return q->flags & KVS_FENCE_INSTANCE && idset_intersects(f->callers, callers);
 }
 
-/* A first message that was sent again replaces the part of the message that its sender sent before.
- * */
+/* A first message that was sent again replaces the part of the message that its sender sent
+ * before. */
 static void forget_before(const struct km_fence *f, const struct kvs_fence_req *q)
 {
     struct km_fence_part *p =
         q->flags & KVS_FENCE_AGAIN ? km_fence_part_find(f->ns, q->rank, q->before) : NULL;
     if (!p || p->f != f)
         return;
-    flux_respond_error(f->ns->h, p->req, EHOSTUNREACH, "it was reported again");
+    flux_respond_error(f->ns->h, p->req, EHOSTUNREACH, "the calls were reported again");
     km_fence_part_free(p);
 }
 
@@ -715,7 +714,7 @@ static bool fits(const struct km_fence *f, const flux_msg_t *msg, const struct k
 {
     struct km_ns *ns = f->ns;
     if (f->nprocs != q->nprocs)
-        flux_respond_error(ns->h, msg, EINVAL, "fence '%s' is one of %u, not of %u", f->name,
+        flux_respond_error(ns->h, msg, EINVAL, "fence '%s' has %u participants, not %u", f->name,
                            f->nprocs, q->nprocs);
     else if (!counts_anew && q->count > f->nprocs - f->count)
         flux_respond_error(ns->h, msg, EINVAL,

@@ -42,8 +42,7 @@ struct km_fence {
     bool ranks_unsent;    /* some of `ranks` were not sent upstream */
     idset_t *callers;     /* ranks where the calls in `count` were made */
     idset_t *fresh;       /* the ranks in `callers` that were not sent upstream */
-    idset_t *missing;     /* master: ranks of calls that do not count any more, until they are
-                           * reported again */
+    idset_t *missing;     /* master: ranks whose calls have to be reported again */
     grace_wait_t *grace;  /* waits since lost ranks may have had participants; or NULL */
     grace_wait_t *absent; /* master: waits for the calls from `missing`; or NULL */
     double since;
@@ -56,8 +55,7 @@ struct km_fence {
     /* Upstream: */
     flux_future_t *first;
     flux_future_t *add;
-    bool anew;      /* the next message contains all merged calls, and replaces the messages sent
-                     * before */
+    bool anew;      /* the next message has all calls, and replaces the messages sent before */
     bool direct;    /* `first` and all later messages go to the master itself */
     unsigned tries; /* messages that failed since a rank last moved in the tree */
     uint64_t moves; /* km_route_moves() when `tries` was 0 */

@@ -138,7 +138,7 @@ void km_fence_end_note(struct km_fence *f, const struct km_fence_end *end, const
     INVARIANT(1, hmap_count(fs->ends) <= fs->nends && fs->nends <= ENDS_MAX);
     return;
 nomem:
-    flux_log(ns->h, LOG_ERR, "no memory to remember the end of fence '%s'", f->name);
+    flux_log(ns->h, LOG_ERR, "no memory to store the end of fence '%s'", f->name);
 }
 
 uint32_t km_fence_end_heard(const struct km_ns *ns, const char *name)
@@ -176,7 +176,8 @@ bool km_fence_end_answers(struct km_ns *ns, const flux_msg_t *msg, const char *n
     /* An applied fence was complete, so calls from other ranks are for the next fence.  The sender
      * has merged both, and is to report the latter alone. */
     if (e->applied && !idset_subset(callers, e->callers))
-        flux_respond_error(ns->h, msg, EHOSTUNREACH, "fence '%s' is over for some of these", name);
+        flux_respond_error(ns->h, msg, EHOSTUNREACH, "fence '%s' is over for some of these calls",
+                           name);
     else
         flux_respond_raw(ns->h, msg, e->data, e->len);
     return true;
@@ -189,7 +190,8 @@ void km_fence_ends_lost(struct km_ns *ns, const idset_t *ranks)
         struct end *e = list_entry(n, struct end, node);
 
         if (idset_intersects(e->callers, ranks) && idset_subtract(e->callers, ranks) < 0)
-            flux_log(ns->h, LOG_ERR, "no memory to forget who had called fence '%s'", e->name);
+            flux_log(ns->h, LOG_ERR,
+                     "no memory to remove lost ranks from the callers of fence '%s'", e->name);
     }
 }
 

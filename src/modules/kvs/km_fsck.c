@@ -99,7 +99,7 @@ static int object(const struct kvs_storage_rec *rec, void *arg)
     blobref_format(x->blobref, rec->root, text);
     if (blobref_hash(x->blobref, rec->data, rec->len, digest) < 0 ||
         memcmp(digest, rec->root, x->dsize) != 0) {
-        errmsg_fail(&err, EIO, "object %s: its bytes have another hash", text);
+        errmsg_fail(&err, EIO, "object %s: its bytes have a different hash", text);
         return problem(x, &err);
     }
     if (treeobj_check(rec->data, rec->len, x->dsize, &why) < 0) {
@@ -109,8 +109,8 @@ static int object(const struct kvs_storage_rec *rec, void *arg)
     kind = treeobj_kind(rec->data) == TREEOBJ_BLOB;
     if (kind != x->blobs || (x->blobs && rec->version != rec->len)) {
         errmsg_fail(&err, EIO, "object %s: %s", text,
-                    kind == x->blobs ? "its size is noted wrong"
-                                     : "it is among those of another kind");
+                    kind == x->blobs ? "its recorded size is wrong"
+                                     : "it is in the table of another kind");
         return problem(x, &err);
     }
     if (kvsstore_load(x->store, rec->root, kind && rec->len >= CONTENT_SEPARATE ? NULL : rec->data,

@@ -204,8 +204,7 @@ static void row_done(struct km_disk_req *r)
             km_keep_flush(kp);
     } else if (kp->d->interval) {
         kp->unsent_bytes += w->iov.iov_len;
-        kp->stuck = kp->d->errnum; /* not KVS_STORAGE_UNKNOWN: the errno of changes that are not
-                                    * tried */
+        kp->stuck = kp->d->errnum; /* of writes that are not tried: not KVS_STORAGE_UNKNOWN */
         kp->stuck_err = r->req.err;
     } else {
         kp->bytes -= w->iov.iov_len < kp->bytes ? w->iov.iov_len : kp->bytes;
@@ -337,7 +336,7 @@ void km_keep_recover(struct km_keep *kp)
     km_commit_give_up(ns);
     if (kvsstore_version(ns->store) != ns->version &&
         kvsstore_reset(ns->store, ns->root, ns->version, &err) < 0)
-        flux_log(ns->h, LOG_ERR, "namespace '%s' cannot go back to version %llu: %s", ns->name,
+        flux_log(ns->h, LOG_ERR, "namespace '%s' cannot return to version %llu: %s", ns->name,
                  (unsigned long long)ns->version, err.text);
     if (!list_empty(&kp->again) || (kp->d->interval && !list_empty(&kp->rows)))
         flux_timer_start(kp->flush, kp->d->sync_interval, 0);

@@ -31,9 +31,9 @@ struct km_keep {
     struct list_node again; /* kvs.sync=interval: pieces whose writes failed; rows may need them */
     unsigned nsent;
     size_t unsent_bytes;
-    uint64_t bytes;                      /* of the rows since the last checkpoint */
-    uint8_t durable[BLOBREF_DIGEST_MAX]; /* held root: the last durable one; kvs.sync=interval: the
-                                          * newest */
+    uint64_t bytes; /* of the rows since the last checkpoint */
+    /* Held root: the last durable one; kvs.sync=interval: the newest. */
+    uint8_t durable[BLOBREF_DIGEST_MAX];
     flux_watcher_t *flush;
     int stuck; /* kvs.sync=interval: errno with which rows cannot be written; 0: none */
     errmsg_t stuck_err;

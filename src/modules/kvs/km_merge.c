@@ -77,7 +77,8 @@ int km_merge_add(struct km_merge *m, const struct kvs_fence_req *q, errmsg_t *er
     kvs_dict_t *dict;
     bool packed = q->flags & KVS_FENCE_PACKED;
     if (packed != kvs_pack_is(q->txn, q->txnlen))
-        return errmsg_fail(err, EPROTO, "a call to a fence is not packed as it says");
+        return errmsg_fail(err, EPROTO,
+                           "the transaction of a call to a fence does not match its flags");
     if (!m->set && !(m->set = kvs_set_create()))
         return out_of_memory(err);
     if (find_stream(m, q, &dict, err) < 0)

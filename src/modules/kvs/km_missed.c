@@ -130,7 +130,7 @@ static void checked_cb(flux_future_t *f, void *arg)
     errmsg_t err;
 
     if (flux_rpc_get_struct(f, &km_wire_checked_schema, &out, &err) < 0) {
-        flux_log(m->k->h, LOG_ERR, "cannot see which namespaces were removed: %s", err.text);
+        flux_log(m->k->h, LOG_ERR, "cannot find out which namespaces were removed: %s", err.text);
         forget(m);
         return;
     }

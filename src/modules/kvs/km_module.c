@@ -211,7 +211,7 @@ static void said_cb(flux_future_t *f, void *arg)
     struct kvs *kvs = arg;
 
     if (flux_future_errnum(f) != 0)
-        flux_log(kvs->km.h, LOG_ERR, "that the store is back could not be announced: %s",
+        flux_log(kvs->km.h, LOG_ERR, "the start of the store could not be announced: %s",
                  flux_future_error(f));
     kvs->starting = NULL;
     flux_future_destroy(f);
@@ -225,7 +225,7 @@ static void say_began(struct km *k)
 
     kvs->starting = flux_event_publish(k->h, "kvs.began", NULL);
     if (!kvs->starting || flux_future_then(kvs->starting, -1., said_cb, kvs) < 0)
-        flux_log(k->h, LOG_ERR, "out of memory: it is not announced that the store is back");
+        flux_log(k->h, LOG_ERR, "out of memory: the start of the store is not announced");
 }
 
 /* The namespaces on disk, if any are kept there, are restored. */
@@ -303,7 +303,7 @@ static const struct setup_table settings = {"kvs", rows, ready, refused};
 static void subscribed_cb(flux_future_t *f, void *arg)
 {
     if (flux_future_errnum(f) != 0)
-        fail_start(arg, flux_future_errnum(f), "events are not heard here", flux_future_error(f));
+        fail_start(arg, flux_future_errnum(f), "events cannot be received", flux_future_error(f));
 }
 
 /* Subscribe to the events that rank 0 publishes. */

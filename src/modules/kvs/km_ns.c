@@ -267,7 +267,8 @@ static int root_answered(struct km_ns *ns, const struct kvs_root *r, errmsg_t *e
     int rc;
 
     if (anew) {
-        flux_log(ns->h, LOG_WARNING, "the store began anew: what it had up to version %llu is lost",
+        flux_log(ns->h, LOG_WARNING,
+                 "the store began anew: its contents up to version %llu are lost",
                  (unsigned long long)ns->version);
         ns->ready = false; /* take any root */
     }

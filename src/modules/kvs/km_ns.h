@@ -57,9 +57,7 @@ struct km_ns {
     double used;   /* time of the last request for this namespace */
     flux_future_t *finding;
     struct list_node route_node; /* while the namespace waits for the topology (km_route.c) */
-    courier_t
-        *couriers[2]; /* [0]: to the next instance, [1]: to the master; NULL before their first
-                             * use */
+    courier_t *couriers[2]; /* to the next instance, to the master; NULL before the first use */
 
     content_t *content;   /* NULL until the hash of the session is known */
     kvsstore_t *store;    /* master */
@@ -74,8 +72,7 @@ struct km_ns {
     flux_future_t *getroot;
     bool asked_master;           /* getroot was sent to the master; else to the next instance */
     uint64_t asked_at;           /* the version known here when getroot was sent */
-    uint64_t doubt;              /* not 0: the event of its removal may have been lost (km_missed.c)
-                                  * */
+    uint64_t doubt;              /* not 0: the event of its removal may be lost (km_missed.c) */
     bool suspicious;             /* the store may have begun anew: ask the master */
     struct list_node refreshers; /* reads that need a newer root than `root` */
 
@@ -149,8 +146,8 @@ flux_future_t *km_ns_upstream(struct km_ns *ns, const char *topic, const void *d
 flux_future_t *km_ns_upstream_struct(struct km_ns *ns, const char *topic,
                                      const struct flux_schema *desc, const void *in, bool master,
                                      unsigned flags);
-/* Is the next instance towards the master the master itself, according to the topology known here?
- * */
+/* Is the next instance towards the master the master itself, according to the topology known
+ * here? */
 bool km_ns_next_is_master(const struct km_ns *ns);
 /* Send a request that must not be lost, encoded by `desc`: the request waits in a queue until its
  * receiver has room for it.  `master`: the receiver is the master, else the next instance towards
@@ -254,8 +251,8 @@ struct km_load_wait_item;
 typedef void (*km_load_wait_f)(struct km_load_wait *w);
 struct km_load_wait {
     struct km_ns *ns;
-    km_load_wait_f done; /* called when all objects have arrived, or with errnum != 0, the first
-                          * error */
+    km_load_wait_f
+        done; /* called when all have arrived, or have failed: errnum is the first error */
     unsigned waiting;
     int errnum;
     char error[128];

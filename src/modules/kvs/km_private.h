@@ -108,8 +108,8 @@ int km_module_learn_hash(struct km *k, const char *ref, errmsg_t *err);
  * then all namespaces but the primary are open, and with a statedir the primary is, too.  -1 with
  * ENOMEM. */
 int km_disk_start(struct km *k, void (*started)(struct km *k, int errnum, const char *error));
-/* Called by the timer of the module: retry the removals of namespaces from disk that have failed.
- * */
+/* Called by the timer of the module: retry the removals of namespaces from disk that have
+ * failed. */
 void km_disk_tick(struct km *k);
 /* Make all changes durable, answer the commits that wait for that, and close the file. */
 void km_disk_stop(struct km *k);

@@ -89,10 +89,10 @@ static void fail(struct km_restore *x, const errmsg_t *why)
     int errnum = errno ? errno : EIO;
 
     if (list_empty(&x->todo))
-        errmsg_set(&err, "the store in '%.80s' cannot be brought back: %.150s", d->dir, why->text);
+        errmsg_set(&err, "the store in '%.80s' cannot be restored: %.150s", d->dir, why->text);
     else
-        errmsg_set(&err, "namespace '%s' cannot be brought back from '%.60s': %.140s",
-                   current(x)->name, d->dir, why->text);
+        errmsg_set(&err, "namespace '%s' cannot be restored from '%.60s': %.140s", current(x)->name,
+                   d->dir, why->text);
     d->started(d->k, errnum, err.text);
 }
 

@@ -79,8 +79,7 @@ static void take(struct snapshot *s, const char *rootref)
     memcpy(s->root, ns->root, sizeof(s->root));
     if (*rootref && strcmp(rootref, root.ref) != 0) {
         root.version = 0;
-        memcpy(root.ref, rootref, strlen(rootref) + 1); /* km_snapshot_cb() has checked its length
-                                                         * */
+        memcpy(root.ref, rootref, strlen(rootref) + 1); /* its length was checked */
         if (blobref_parse(ns->k->blobref, rootref, strlen(rootref), s->root, &err) < 0) {
             snapshot_fail(s, EINVAL, err.text);
             return;

@@ -107,8 +107,8 @@ static void uploader_gone(struct claim *claim, bool canceled)
         uploader_free(c);
 }
 
-/* The uploader of the client that sent this request; a new one if there is none.  NULL with ENOMEM.
- * */
+/* The uploader of the client that sent this request; a new one if there is none.  NULL with
+ * ENOMEM. */
 static struct uploader *uploader_of(struct km_ns *ns, const flux_msg_t *msg, uint32_t client)
 {
     char key[KEY_MAX];

@@ -137,7 +137,7 @@ void km_version_setroot_cb(flux_t *h, const flux_msg_t *event, void *arg)
     errmsg_t err;
 
     if (!data || kvs_root_decode(data, len, &root, &err) < 0) {
-        flux_log(h, LOG_ERR, "an announced root is bad: %s", data ? err.text : "it is empty");
+        flux_log(h, LOG_ERR, "an announced root is malformed: %s", data ? err.text : "it is empty");
         return;
     }
     if (!(ns = hmap_get(k->spaces, root.ns)))
@@ -148,7 +148,7 @@ void km_version_setroot_cb(flux_t *h, const flux_msg_t *event, void *arg)
     if (root.version == 0 && ns->version > 0)
         master_began(ns);
     else if (km_ns_root_heard(ns, &root, &err) < 0)
-        flux_log(h, LOG_ERR, "an announced root is bad: %s", err.text);
+        flux_log(h, LOG_ERR, "an announced root is malformed: %s", err.text);
 }
 
 void km_version_getroot_cb(flux_t *h, const flux_msg_t *msg, void *arg)

@@ -45,8 +45,7 @@
 #define APPLICATION_ID 0x464c4b56 /* FLKV */
 #define FORMAT 1
 #define WAL_FRAMES 1024
-#define WAL_KEEP (4 * 1024 * 1024 + 256 * 1024) /* a longer log is truncated when the file is idle
-                                                 * */
+#define WAL_KEEP (4 * 1024 * 1024 + 256 * 1024) /* a longer log is truncated when idle */
 #define BUSY_MS 3000 /* a session that was killed may hold the lock for so long */
 #define SHRINK_PAGES "256"
 
@@ -325,7 +324,7 @@ static int identify(sqlfile_t *f, const char *hash, unsigned flags, errmsg_t *er
         if (make(f, hash, err) < 0)
             return -1;
     } else if (id != APPLICATION_ID) {
-        return errmsg_fail(err, EINVAL, "'%.120s' is a database, but no store of Flux", f->path);
+        return errmsg_fail(err, EINVAL, "'%.120s' is a database, but not a store of Flux", f->path);
     } else if (format != FORMAT) {
         return errmsg_fail(err, EINVAL,
                            "'%.120s' has format %lld; this version of Flux reads format %d",

@@ -86,8 +86,8 @@ static int copy_to(sqlfile_t *f, const char *to, errmsg_t *err)
     return 0;
 }
 
-/* Give the copy the name of the file.  A log under its name belongs to the file that was removed.
- * */
+/* Give the copy the name of the file.  A log under its name belongs to the file that was
+ * removed. */
 static int put_in_place(sqlfile_t *f, const char *from, errmsg_t *err)
 {
     char wal[4096];

@@ -43,7 +43,7 @@ int sqlfile_create_ns(sqlfile_t *f, const char *name, uint32_t owner, uint64_t v
     id = sqlite3_column_int64(s, 0) + 1;
     sqlite3_reset(s);
     if (id > (sqlite3_int64)KVS_STORAGE_NS_MAX)
-        return errmsg_fail(err, ENOSPC, "'%.120s' has seen too many namespaces", f->path);
+        return errmsg_fail(err, ENOSPC, "too many namespaces were created in '%.120s'", f->path);
     if (!(s = sqlfile_query(f, Q_NS_CREATE, err)))
         return -1;
     int rc = sqlite3_bind_int64(s, 1, id);
@@ -219,7 +219,7 @@ static int ns_row(sqlfile_t *f, sqlite3_stmt *s, struct kvs_storage_rec *rec, vo
 
 int sqlfile_namespaces(sqlfile_t *f, sqlfile_f cb, void *arg, errmsg_t *err)
 {
-    static const struct scan how = {ns_row, "a namespace is not one"};
+    static const struct scan how = {ns_row, "the row of a namespace is not valid"};
     sqlite3_stmt *s = sqlfile_query(f, Q_NS_ALL, err);
 
     return s ? scan(f, s, &how, NULL, cb, arg, err) : -1;
