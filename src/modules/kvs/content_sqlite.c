@@ -80,7 +80,7 @@ struct kvs_storage {
     bool closing;
     enum leisure leisure;
     struct kvs_storage_stats st;
-    /* the thread's */
+    /* owned by the thread */
     sqlfile_t *file;
     struct list_node open; /* writes of the open transaction */
     bool in_tx;
@@ -318,7 +318,7 @@ static void deliver(kvs_storage_t *s, struct list_node *done)
         (void)!write(s->fd, &one, sizeof(one));
 }
 
-/* Called before a transaction and before its commit: is the file under its name? If not, write all
+/* Called before a transaction and before its commit: is the file under its name?  If not, write all
  * committed contents anew; or, within a transaction, fail. */
 static int look_after_file(kvs_storage_t *s, errmsg_t *err)
 {

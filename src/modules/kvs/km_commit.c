@@ -174,7 +174,7 @@ struct commit {
 /* A root change: the transactions that were applied together, and their new root. */
 struct km_commit_change {
     struct list_node commits;
-    size_t bytes; /* of their transactions */
+    size_t bytes; /* of the transactions in `commits` */
     unsigned n;
     double seconds;   /* duration of its turns so far */
     bool partly;      /* the first commit of the queue is applied in part */
@@ -309,7 +309,7 @@ static int keep_pack_chunks(struct km_ns *ns, const void *pack, size_t len)
     return rc;
 }
 
-/* Write the chunks to which a transaction refers: they have to be on disk before its row. -1 with
+/* Write the chunks to which a transaction refers: they have to be on disk before its row.  -1 with
  * ENOMEM. */
 static int keep_chunks(struct km_ns *ns, const struct commit *c, const void *txn, size_t len)
 {
@@ -390,7 +390,7 @@ static void stall_over(struct km_load_wait *w)
     km_ns_poke(ns);
 }
 
-/* Load the bytes that the first commit of the queue needs. -1 with errno if they cannot be
+/* Load the bytes that the first commit of the queue needs.  -1 with errno if they cannot be
  * loaded. */
 static int stall(struct km_ns *ns)
 {
@@ -440,7 +440,8 @@ static bool change_has_room(const struct km_commit_change *ch)
     return ch->bytes < BATCH_BYTES && ch->n < BATCH_TXNS && ch->seconds < BATCH_SECONDS;
 }
 
-/* Apply the queue.  False: the turn was over before the end of the queue. */
+/* Apply the queue, within the bounds of a root change.  False: the turn is over, and the first
+ * commit of the queue is applied in part. */
 static bool change_apply(struct km_ns *ns, struct km_commit_change *ch)
 {
     struct list_node *n;
@@ -524,7 +525,7 @@ void km_commit_give_up(struct km_ns *ns)
     free(ch);
 }
 
-/* May a root change begin? Not while the first commit waits for bytes, or the namespace for the
+/* May a root change begin?  Not while the first commit waits for bytes, or the namespace for the
  * disk: a poke follows the end of either wait. */
 static bool may_change(struct km_ns *ns)
 {
@@ -544,7 +545,7 @@ static bool may_change(struct km_ns *ns)
     return false;
 }
 
-/* Is there a change to be made now? Garbage does not pile up in a flood, since no change begins
+/* Is there a change to be made now?  Garbage does not pile up in a flood, since no change begins
  * before most of it is collected. */
 static bool has_change(struct km_ns *ns)
 {

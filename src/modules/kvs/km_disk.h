@@ -88,23 +88,23 @@ void km_restore_stop(struct km_disk *d);
  * with ENOMEM. */
 struct km_keep *km_keep_create(struct km_disk *d, struct km_ns *ns, uint32_t id, const uint8_t *ck,
                                uint64_t bytes);
-/* As km_keep_create(), for a new namespace, whose store is empty. -1 with ENOMEM. */
+/* As km_keep_create(), for a new namespace, whose store is empty.  -1 with ENOMEM. */
 int km_keep_fresh(struct km_ns *ns, uint32_t id);
 struct km_keep *km_keep_of(struct list_node *n); /* in km_disk.keeps */
 /* The namespace ends.  Changes that are not durable yet end with the error (errnum 0: the module is
  * stopped). */
 void km_keep_end(struct km_keep *kp, int errnum, const char *why);
-/* Has the driver no request of this namespace? Before that the objects of the namespace must
+/* Has the driver no request of this namespace?  Before that the objects of the namespace must
  * stay. */
 bool km_keep_idle(const struct km_keep *kp);
 /* NULL-safe, keeps errno; after km_keep_end(), when idle. */
 void km_keep_destroy(struct km_keep *kp);
 /* The namespace was removed: remove it from the disk.  `done`, unless NULL, is called when it is
- * removed there, or with errnum != 0 if the removal failed and will be tried again. -1 with
+ * removed there, or with errnum != 0 if the removal failed and will be tried again.  -1 with
  * ENOMEM. */
 int km_keep_remove(struct km_keep *kp, km_forgotten_f done, void *arg);
 
-/* May another root change be made now? 0: yes. -1 with EAGAIN: not before the next call of
+/* May another root change be made now? 0: yes.  -1 with EAGAIN: not before the next call of
  * km_commit_work(); -1 with another errno: changes fail with this error. */
 int km_keep_ready(struct km_keep *kp, errmsg_t *err);
 /* A change is in the store (root `version`; 0: the root is the old one): write the `row` to the
@@ -113,8 +113,8 @@ int km_keep_ready(struct km_keep *kp, errmsg_t *err);
  * of the changes. */
 void km_keep_change(struct km_keep *kp, struct km_commit_change *ch, uint64_t version,
                     const uint8_t *root, uint8_t *row, size_t len);
-/* A transaction that was applied refers to these chunks: write them to disk before its row. -1 with
- * ENOMEM. */
+/* A transaction that was applied refers to these chunks: write them to disk before its row.  -1
+ * with ENOMEM. */
 int km_checkpoint_chunks(struct km_keep *kp, const uint8_t *digests, size_t n);
 /* Write uploaded chunks to disk, at most 256.  1: `done` is called, now or later; 0: all chunks are
  * on disk or on their way; -1 with ENOMEM. */

@@ -77,7 +77,7 @@
  *
  * Failure: a call that does not fit (another nprocs, a malformed transaction, too many calls) is
  * refused, and the fence goes on.  An error on the way up ends the fence for all participants
- * below. An unreachable next instance is such an error only after TRIES messages have failed since
+ * below.  An unreachable next instance is such an error only after TRIES messages have failed since
  * a rank last moved in the tree.
  */
 #include "config.h"
@@ -330,7 +330,7 @@ void km_fence_abort(struct km_fence *f, const char *why)
 
 /* --- upstream --- */
 
-/* Does the fence contain no calls, and is it unknown above? Then it ends here: senders that
+/* Does the fence contain no calls, and is it unknown above?  Then it ends here: senders that
  * reported calls here before report them again by another way. */
 static bool nothing_left(struct km_fence *f)
 {
@@ -352,7 +352,8 @@ static bool count_again(struct km_fence *f)
 }
 
 /* A later message failed, and may or may not have reached the instance that has the first message:
- * send all calls anew.  The first message still gets its own answer.  False: as above. */
+ * send all calls anew.  The first message still gets its own answer.  False: the fence is to be
+ * given up. */
 static bool report_anew(struct km_fence *f)
 {
     if (!count_again(f))
@@ -461,7 +462,7 @@ static flux_future_t *send_merged(struct km_fence *f)
     return fut;
 }
 
-/* Send the merged calls, unless an earlier message waits for its answer. -1: the fence has
+/* Send the merged calls, unless an earlier message waits for its answer.  -1: the fence has
  * ended. */
 static int flush(struct km_fence *f)
 {
@@ -498,7 +499,7 @@ void km_fence_work(struct km_ns *ns)
 
 /* --- requests --- */
 
-/* Add the ranks of participants to the fence. -1 with ENOMEM. */
+/* Add the ranks of participants to the fence.  -1 with ENOMEM. */
 static int add_ranks(struct km_fence *f, const idset_t *ranks, errmsg_t *err)
 {
     size_t n = f->ranks ? idset_count(f->ranks) : 0;
@@ -660,7 +661,7 @@ static idset_t *call_callers(struct km_ns *ns, const struct kvs_fence_req *q, er
     return own;
 }
 
-/* Is the message for a later fence of the name than `f`? An instance that reports to the master by
+/* Is the message for a later fence of the name than `f`?  An instance that reports to the master by
  * another way may receive the end of a fence before this instance does. */
 static bool later_use(const struct km_fence *f, const struct kvs_fence_req *q)
 {
@@ -708,7 +709,7 @@ static struct km_fence *find_fence(struct km_ns *ns, const flux_msg_t *msg, cons
     return f;
 }
 
-/* Does the message fit the fence? If not, it is answered with an error. */
+/* Does the message fit the fence?  If not, it is answered with an error. */
 static bool fits(const struct km_fence *f, const flux_msg_t *msg, const struct kvs_fence_req *q,
                  bool counts_anew)
 {

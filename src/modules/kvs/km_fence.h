@@ -69,7 +69,7 @@ struct km_fence_table {
     hmap_t *parts;   /* rank and number -> part of an instance */
     uint32_t last;   /* number */
     struct list_node busy;
-    hmap_t *ends;         /* name -> how fences of that name have ended (km_fence_end.c) */
+    hmap_t *ends;         /* name -> newest end of a fence of that name (km_fence_end.c) */
     struct list_node old; /* all ends in `ends`, the oldest first */
     size_t nends;
 };
@@ -97,9 +97,9 @@ struct km_fence_part *km_fence_part_find(const struct km_ns *ns, uint32_t rank, 
 /* Keep a later message.  -1 with ENOMEM or EMSGSIZE. */
 int km_fence_part_keep(struct km_fence_part *p, const flux_msg_t *msg,
                        const struct kvs_fence_req *q, const idset_t *callers, errmsg_t *err);
-/* Add the ranks of callers to the fence. -1 with ENOMEM. */
+/* Add the ranks of callers to the fence.  -1 with ENOMEM. */
 int km_fence_callers(struct km_fence *f, const idset_t *callers, errmsg_t *err);
-/* Merge all parts that count once more, beginning with an empty set. -1: the fence has to end. */
+/* Merge all parts that count once more, beginning with an empty set.  -1: the fence has to end. */
 int km_fence_recount(struct km_fence *f, errmsg_t *err);
 
 /* --- km_fence_end.c --- */
@@ -133,7 +133,7 @@ void km_fence_ends_destroy(struct km_fence_table *fs);
 
 /* End the fence if a participant is at one of the lost ranks.  True: the fence was ended. */
 bool km_fence_lost_end(struct km_fence *f, const idset_t *lost);
-/* Calls from these ranks do not count any more until they are reported again. -1 with ENOMEM. */
+/* Calls from these ranks do not count any more until they are reported again.  -1 with ENOMEM. */
 int km_fence_lost_absent(struct km_fence *f, const idset_t *ranks, errmsg_t *err);
 /* These ranks are lost.  If the calls to the fence name no ranks of participants, a lost rank may
  * have had one: start the timer of the fence. */

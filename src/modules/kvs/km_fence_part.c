@@ -261,7 +261,7 @@ static int merge_part(struct km_fence *f, const struct km_fence_part *p, errmsg_
     return 0;
 }
 
-/* Does a newer part of another sender name a caller of `p`? The newest report of a rank counts.
+/* Does a newer part of another sender name a caller of `p`?  The newest report of a rank counts.
  * Several parts of one sender all count: the sender could not know that they are for one fence. */
 static bool reported_since(const struct km_fence *f, const struct km_fence_part *p)
 {

@@ -134,7 +134,7 @@ static void followed_cb(flux_future_t *f, void *arg)
         flux_future_next(f);
 }
 
-/* Follow the namespace at the next instance, or at the master. -1 with ENOMEM. */
+/* Follow the namespace at the next instance, or at the master.  -1 with ENOMEM. */
 static int follow(struct km_ns *ns, bool master)
 {
     struct kvs_ns_only out = {ns->name};

@@ -70,7 +70,7 @@ __attribute__((format(printf, 3, 4))) static void say(struct fsck *x, bool bad, 
     x->f->report(x->f->arg, bad, text);
 }
 
-/* Report a problem. -1 if errno is ENOMEM: the check ends. */
+/* Report a problem.  -1 if errno is ENOMEM: the check ends. */
 static int problem(struct fsck *x, const errmsg_t *why)
 {
     if (errno == ENOMEM) {

@@ -11,7 +11,8 @@
 #include "libutil/errmsg.h"
 
 struct km_fsck {
-    /* Called for each problem (bad), and for each sound namespace with its contents. */
+    /* Called for each problem (bad), for each sound namespace with its contents, and for a file
+     * without a store. */
     void (*report)(void *arg, bool bad, const char *sentence);
     void *arg;
     /* The results. */
@@ -23,12 +24,12 @@ struct km_fsck {
     unsigned problems;
 };
 
-/* Check `path`, a file or its directory.  Is the database sound? Has every object the hash that is
- * its name, and is it well-formed? Does every root (of a checkpoint, and of each row of a journal,
- * which is applied) lead only to objects that exist, with the recorded sizes and counts? The file
+/* Check `path`, a file or its directory.  Is the database sound?  Has every object the hash that is
+ * its name, and is it well-formed?  Does every root (of a checkpoint, and of each row of a journal,
+ * which is applied) lead only to objects that exist, with the recorded sizes and counts?  The file
  * is not changed.  Memory: the tree, without the large values.
  *
- * 0: the file was checked, see `problems`. -1 with an error message: the file could not be checked
+ * 0: the file was checked, see `problems`.  -1 with an error message: the file could not be checked
  * (ENOENT, EACCES, EBUSY: a session uses it, EINVAL: it is not a store, ENOMEM). */
 int km_fsck(const char *path, struct km_fsck *f, errmsg_t *err);
 

@@ -27,7 +27,7 @@
  *
  * Failure: with kvs.sync=commit, all changes whose rows the driver has fail with the error, and the
  * store returns to the last durable root.  If a failed row may be in the file after a crash all the
- * same, the driver reports that, and its commits fail with FLUX_KVS_UNKNOWN. With
+ * same, the driver reports that, and its commits fail with FLUX_KVS_UNKNOWN.  With
  * kvs.sync=interval, failed rows are kept and sent again; until they are durable, no further change
  * is made.
  */

@@ -9,7 +9,7 @@
 
 #include "km_disk.h"
 
-#define KM_KEEP_RETRY 2. /* seconds after a checkpoint failed */
+#define KM_KEEP_RETRY 2. /* seconds after a failed checkpoint */
 
 enum km_checkpoint_state {
     KM_CHECKPOINT_IDLE,

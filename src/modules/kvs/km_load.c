@@ -123,7 +123,7 @@ static int want(struct km_ns *ns, const uint8_t *digest)
     return 0;
 }
 
-/* Are all missing objects on disk? The master has all objects of the namespace, except bytes that
+/* Are all missing objects on disk?  The master has all objects of the namespace, except bytes that
  * it can read from disk. */
 static bool on_disk(const struct km_ns *ns, const struct kvsmiss *miss)
 {
@@ -169,7 +169,7 @@ int km_load_wait_for(struct km_load_wait *w, const struct kvsmiss *miss)
     return 0;
 }
 
-/* Hold an object that is here until km_load_wait_clear(). -1 with ENOMEM. */
+/* Hold an object that is here until km_load_wait_clear().  -1 with ENOMEM. */
 static int km_load_wait_hold(struct km_load_wait *w, struct content_obj *o)
 {
     struct km_load_wait_item *it = calloc(1, sizeof(*it));
@@ -279,7 +279,7 @@ static void loaded_cb(flux_future_t *f, void *arg)
     km_ns_poke(ns); /* the cache may exceed its bound */
 }
 
-/* Send the request to the next instance towards the master, or to the master. -1 with ENOMEM. */
+/* Send the request to the next instance towards the master, or to the master.  -1 with ENOMEM. */
 static int load_send(struct load *l, bool master)
 {
     struct km_ns *ns = l->ns;

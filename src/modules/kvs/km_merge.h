@@ -24,15 +24,15 @@ struct km_merge {
 
 void km_merge_clear(struct km_merge *m);
 
-/* Check the transaction of a client. -1 with errno and an error message. */
+/* Check the transaction of a client.  -1 with errno and an error message. */
 int km_merge_check(const struct kvs_fence_req *q, errmsg_t *err);
-/* Merge the transaction or pack of a message. -1 with an error message: a part of it may have been
+/* Merge the transaction or pack of a message.  -1 with an error message: a part of it may have been
  * merged. */
 int km_merge_add(struct km_merge *m, const struct kvs_fence_req *q, errmsg_t *err);
 /* The message upstream with all operations merged since the last message, malloc'd; sets the flags
  * and the transaction of *q.  NULL with ENOMEM: the stream cannot go on. */
 uint8_t *km_merge_message(struct km_merge *m, struct kvs_fence_req *q, size_t *len);
-/* After the last call: encode all operations as one pack, in m->pack. -1 with ENOMEM. */
+/* After the last call: encode all operations as one pack, in m->pack.  -1 with ENOMEM. */
 int km_merge_finish(struct km_merge *m);
 
 #endif

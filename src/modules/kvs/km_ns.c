@@ -257,7 +257,7 @@ static void refresh_all(struct km_ns *ns, int errnum, const char *error)
 }
 
 /* Take the root of an answer.  When a request to the master was sent, this instance already had the
- * version `asked_at`. So an answer with an older root, or with another root of the same version,
+ * version `asked_at`.  So an answer with an older root, or with another root of the same version,
  * means that the store of the master has begun anew. */
 static int root_answered(struct km_ns *ns, const struct kvs_root *r, errmsg_t *err)
 {

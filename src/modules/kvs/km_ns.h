@@ -73,7 +73,7 @@ struct km_ns {
     bool asked_master;           /* getroot was sent to the master; else to the next instance */
     uint64_t asked_at;           /* the version known here when getroot was sent */
     uint64_t doubt;              /* not 0: the event of its removal may be lost (km_missed.c) */
-    bool suspicious;             /* the store may have begun anew: ask the master */
+    bool suspicious;             /* the store may have begun anew: fetch the root from the master */
     struct list_node refreshers; /* reads that need a newer root than `root` */
 
     /* Data that belongs to one file each. */
@@ -121,14 +121,14 @@ void km_ns_begin(struct km_ns *ns);
 /* Schedule the work for the namespace (or its destruction, if it has ended): it is done after all
  * messages that have arrived are handled. */
 void km_ns_poke(struct km_ns *ns);
-/* The scheduled namespaces of an instance.  Create: NULL with ENOMEM. Destroy: NULL-safe, destroys
+/* The scheduled namespaces of an instance.  Create: NULL with ENOMEM.  Destroy: NULL-safe, destroys
  * the namespaces that are still scheduled. */
 struct km_turns *km_ns_turns_create(struct km *k);
 void km_ns_turns_destroy(struct km_turns *t);
 /* Keep a request until the state of the namespace changes, when `cb` gets it again.  False: it was
  * answered with an error. */
 bool km_ns_put_by(struct km_ns *ns, const flux_msg_t *msg, flux_handler_f cb);
-/* Has the namespace a root? If not, the request is kept, and `cb` gets it again when the root has
+/* Has the namespace a root?  If not, the request is kept, and `cb` gets it again when the root has
  * arrived. */
 bool km_ns_ready(struct km_ns *ns, const flux_msg_t *msg, flux_handler_f cb);
 
@@ -187,7 +187,7 @@ bool km_follow_busy(const struct km_ns *ns);
 bool km_version_busy(const struct km_ns *ns);
 size_t km_snapshot_count(const struct km_ns *ns);
 bool km_commit_queued(const struct km_ns *ns); /* master: commits wait to be applied */
-bool km_commit_open(const struct km_ns *ns);   /* master: a root change has more turns to come */
+bool km_commit_open(const struct km_ns *ns);   /* master: a root change is open */
 
 /* --- km_space.c --- */
 
@@ -207,13 +207,13 @@ void km_route_wait(struct km_route *rt, struct km_ns *ns);
 
 /* Follow the root upstream. */
 void km_follow(struct km_ns *ns);
-/* Tell followers about a new root. */
+/* Send a new root to the followers. */
 void km_follow_work(struct km_ns *ns);
 void km_follow_shut(struct km_ns *ns, int errnum, const char *why);
 
 /* --- km_version.c --- */
 
-/* Answer the requests that wait for this version or an older one. */
+/* Answer the requests that wait for the current version or an older one. */
 void km_version_serve(struct km_ns *ns);
 void km_version_shut(struct km_ns *ns, int errnum, const char *why);
 
@@ -259,7 +259,7 @@ struct km_load_wait {
     struct list_node items;
 };
 void km_load_wait_init(struct km_load_wait *w, struct km_ns *ns, km_load_wait_f done);
-/* Wait for the objects of the digests in `miss`; done() is called later, never from here. -1 with
+/* Wait for the objects of the digests in `miss`; done() is called later, never from here.  -1 with
  * ENOMEM, or at the master ENOENT if an object is neither in memory nor on disk. */
 int km_load_wait_for(struct km_load_wait *w, const struct kvsmiss *miss);
 void km_load_wait_clear(struct km_load_wait *w);
@@ -293,7 +293,7 @@ struct km_read {
     void (*followed)(struct km_read *r, unsigned nth, const char *path, size_t len);
     struct kvswalk_links links;
     unsigned nlinks;
-    bool list;  /* entries, when it is a directory */
+    bool list;  /* the answer of a directory has its entries */
     bool fixed; /* the read is at a given root */
     uint8_t root[BLOBREF_DIGEST_MAX];
     uint64_t version;
@@ -304,7 +304,7 @@ struct km_read {
     /* the result: valid in done() */
     int errnum;
     errmsg_t err;
-    bool gone; /* ENOENT: an object, not the key */
+    bool gone; /* ENOENT is for an object, not for the key */
     struct treeobj_entry entry;
     uint8_t
         *answer; /* malloc'd (one byte more than len); done() may take it, and sets it to NULL */
@@ -315,7 +315,7 @@ void km_read_start(struct km_read *r);
 void km_read_cancel(struct km_read *r); /* harmless if the read is over */
 void km_read_work(struct km *k);        /* do a slice of the next read that takes several slices */
 void km_read_again(
-    struct km_read *r); /* with a newer root (errnum 0), or the error of the request for one */
+    struct km_read *r); /* begin again at the newer root (errnum 0), or end with the error */
 void km_read_shut(struct km_ns *ns, int errnum, const char *why);
 /* Send r->answer as response to `req`. */
 void km_read_respond(struct km_read *r, const flux_msg_t *req, bool more);
@@ -325,7 +325,7 @@ void km_read_respond(struct km_read *r, const flux_msg_t *req, bool more);
 /* A root that is held for a diff-watch of this instance.  All zeros: no root is held. */
 struct km_snapshot_hold {
     struct km_ns *ns;
-    flux_future_t *f; /* not the master: the stream from it */
+    flux_future_t *f; /* not the master: the stream from the master */
     bool held;        /* at the master */
     bool ready;       /* cb() was called */
     uint64_t version;
@@ -341,7 +341,7 @@ void km_snapshot_hold_end(struct km_snapshot_hold *h); /* harmless if all zeros 
 void km_snapshot_hold_move(struct km_snapshot_hold *to, struct km_snapshot_hold *from);
 void km_snapshot_shut(struct km_ns *ns, int errnum, const char *why);
 void km_upload_shut(struct km_ns *ns, int errnum, const char *why);
-/* Release uploads that no commit has named in time. */
+/* Release uploads to which no commit has referred in time. */
 void km_upload_expire(struct km_ns *ns);
 void km_upload_work(struct km_ns *ns);
 
@@ -376,7 +376,7 @@ void km_watch_shut(struct km_ns *ns, int errnum, const char *why);
 void km_watch_table_destroy(struct km_watch_table *ws); /* NULL-safe, after that */
 void km_watch_work(struct km_ns *ns);
 size_t km_watch_count(const struct km_ns *ns);
-/* Is there a watcher that may have to look at the present root? */
+/* Is there a watcher that may have to do a look-up at the current root? */
 bool km_watch_pending(const struct km_ns *ns);
 
 #endif

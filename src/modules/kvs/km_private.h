@@ -36,10 +36,10 @@ struct km {
     char hash[16];
     blobref_t *blobref;    /* NULL until the hash is known */
     hmap_t *spaces;        /* name -> struct km_ns */
-    struct km_ns *primary; /* always there */
+    struct km_ns *primary; /* never NULL */
     struct claims *senders;
     session_t *session;
-    grace_t *grace; /* participants of fences at lost ranks */
+    grace_t *grace; /* timers of fences after the loss of ranks */
     longlist_t *fences;
     /* settings */
     uint64_t cache_limit;
@@ -71,12 +71,13 @@ struct km_ns *km_space_request_ready(struct km *k, const flux_msg_t *msg, const 
 struct km_ns *km_space_request_plain(struct km *k, const flux_msg_t *msg, flux_handler_f cb);
 /* May the sender of the request use the namespace? */
 bool km_space_permitted(const struct km_ns *ns, const flux_msg_t *msg);
-/* Decode the raw payload of a request about a namespace.  -1 after answering. */
+/* Decode the raw payload of a request about a namespace.  -1: the request was answered with an
+ * error. */
 int km_space_decode(flux_t *h, const flux_msg_t *msg, struct kvs_ns_req *q);
 /* Make this instance the master of a namespace, and add the namespace to the table.  NULL with
  * ENOMEM or EPROTO. */
 struct km_ns *km_space_master(struct km *k, const struct km_wire_place *p, errmsg_t *err);
-/* As km_space_master(), and open the namespace, empty.  `id`: its number on disk, or 0. -1 with
+/* As km_space_master(), and open the namespace, empty.  `id`: its number on disk, or 0.  -1 with
  * ENOMEM or EPROTO. */
 int km_space_open(struct km *k, const struct km_wire_place *p, uint32_t id, errmsg_t *err);
 /* The namespace was removed.  True: it was kept on disk; `done` (if not NULL) is called when its
@@ -85,7 +86,7 @@ typedef void (*km_forgotten_f)(void *arg, int errnum, const char *error);
 bool km_space_removed(struct km *k, const char *name, uint64_t serial, km_forgotten_f done,
                       void *arg);
 void km_space_lost(struct km *k, const idset_t *ranks);
-/* Forget namespaces that no client of this instance uses. */
+/* End the namespaces that were not used here for a while, and that no client waits for. */
 void km_space_expire(struct km *k);
 
 void km_space_find_cb(flux_t *h, const flux_msg_t *msg, void *arg);
@@ -104,14 +105,14 @@ int km_module_learn_hash(struct km *k, const char *ref, errmsg_t *err);
 
 /* --- km_disk.c --- */
 
-/* Ask whether the session has a statedir, and restore what is in it.  `started` is called later; by
- * then all namespaces but the primary are open, and with a statedir the primary is, too.  -1 with
- * ENOMEM. */
+/* Request the attribute statedir, and restore the namespaces in this directory.  `started` is
+ * called later; by then all namespaces but the primary are open, and with a statedir the primary
+ * is, too.  -1 with ENOMEM. */
 int km_disk_start(struct km *k, void (*started)(struct km *k, int errnum, const char *error));
 /* Called by the timer of the module: retry the removals of namespaces from disk that have
  * failed. */
 void km_disk_tick(struct km *k);
-/* Make all changes durable, answer the commits that wait for that, and close the file. */
+/* Make all changes durable, answer the commits that wait for their rows, and close the file. */
 void km_disk_stop(struct km *k);
 
 /* --- km_directory.c --- */
@@ -148,9 +149,9 @@ bool km_directory_gone(const struct km_directory *d, const char *name, uint64_t 
 struct km_missed *km_missed_create(struct km *k);
 void km_missed_destroy(struct km_missed *m);
 void km_missed_check_cb(flux_t *h, const flux_msg_t *msg, void *arg);
-/* Events were lost: mark all namespaces as doubted, and ask rank 0 about them. */
+/* Events were lost: mark all namespaces as doubted, and check them with rank 0. */
 void km_missed_doubt(struct km_missed *m);
-/* Ask about namespaces that are still doubted. */
+/* Check the namespaces that are still doubted with rank 0. */
 void km_missed_work(struct km_missed *m);
 
 /* --- km_relay.c --- */

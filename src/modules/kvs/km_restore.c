@@ -118,7 +118,7 @@ static void ask(struct km_restore *x, enum kvs_storage_op op, void (*done)(struc
     km_disk_submit(x->d, &x->r);
 }
 
-/* The driver has executed r. -1: it failed, or the module is stopped. */
+/* The driver has executed r.  -1: it failed, or the module is stopped. */
 static int answered(struct km_restore *x)
 {
     x->out = false;

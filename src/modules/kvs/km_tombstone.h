@@ -16,9 +16,9 @@ void km_tombstone_destroy(struct km_ns *ns, struct km_tombstones *ts); /* NULL-s
 /* Master: a fence of this generation was aborted when `left` of its calls had not arrived. */
 void km_tombstone_add(struct km_ns *ns, const char *name, uint32_t nprocs, uint32_t left,
                       uint32_t generation, const char *why);
-/* Master: are these `count` calls late for an aborted fence? `after`: the last generation whose end
- * the callers know, or 0.  NULL: they are not late.  Else the reason for the abort, which is valid
- * until the next call of any of these functions, and *generation. */
+/* Master: are these `count` calls late for an aborted fence?  `after`: the last generation whose
+ * end the callers know, or 0.  NULL: they are not late.  Else the reason for the abort, which is
+ * valid until the next call of any of these functions, and *generation. */
 const char *km_tombstone_refuse(struct km_ns *ns, const char *name, uint32_t nprocs, uint32_t count,
                                 uint32_t after, uint32_t *generation);
 /* Master: this many of the missing calls will not arrive: their clients were notified elsewhere. */

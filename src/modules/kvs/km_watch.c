@@ -284,7 +284,7 @@ struct walk {
 static bool walk_dir(struct walk *x, struct km_watchkey *s, const uint8_t *old, const uint8_t *new);
 
 /* A link has taken the place of a watched directory, so all watchers below it do a look-up; or
- * (`back`) the link is gone, and the watchers with ways elsewhere do one. */
+ * (`back`) the entry is no longer a link, and the watchers with ways elsewhere do one. */
 static void key_dirty_below(struct km_ns *ns, struct km_watchkey *s, bool back)
 {
     for (uint32_t i = 0; i < s->n; i++) {

@@ -31,7 +31,7 @@
  * Reads go on. errno: ENOSPC (no room), EIO (the disk fails, or the file is damaged), EBUSY
  * (another session uses the file), EINVAL (not a file of this format, or another hash), EEXIST
  * (another file has taken its place), ENOENT (no such object or namespace), ENOMEM, or the errno of
- * a system call; each with an error message. KVS_STORAGE_UNKNOWN: a write failed, and it is not
+ * a system call; each with an error message.  KVS_STORAGE_UNKNOWN: a write failed, and it is not
  * known whether the file contains it after a crash; the error message says what failed.  After a
  * later JOURNAL, CREATE, REMOVE or CHECKPOINT has succeeded, or the file was closed in order, the
  * file does not contain it.
@@ -161,7 +161,7 @@ struct kvs_storage_driver {
      * message: no thread, no memory.  Errors of the file are reported by the request OPEN. */
     kvs_storage_t *(*create)(const char *dir, const char *hash, size_t max_bytes, errmsg_t *err);
     /* Execute all submitted requests, close the file, end the thread, and call done() for all
-     * requests. NULL-safe, keeps errno. */
+     * requests.  NULL-safe, keeps errno. */
     void (*destroy)(kvs_storage_t *s);
     /* Readable while there are requests to dispatch. */
     int (*fd)(kvs_storage_t *s);
@@ -171,7 +171,7 @@ struct kvs_storage_driver {
      * request that finds the queue empty are never refused. */
     int (*submit)(kvs_storage_t *s, struct kvs_storage_req *req);
     /* Is there a request to be executed, a write-ahead log to be written back, or space to be
-     * freed? The driver does the latter when it is idle; a caller may want to wait for it. */
+     * freed?  The driver does the latter when it is idle; a caller may want to wait for it. */
     bool (*busy)(kvs_storage_t *s);
     void (*stats)(kvs_storage_t *s, struct kvs_storage_stats *st);
     /* Walk the result of a read: set *pos to 0; false at the end. */

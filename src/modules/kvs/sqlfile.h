@@ -28,7 +28,7 @@ size_t sqlfile_dsize(const sqlfile_t *f); /* bytes of a digest */
 /* SQLite's own check of the file's structure.  0; -1 with EIO and its first finding. */
 int sqlfile_check(sqlfile_t *f, errmsg_t *err);
 
-/* Do the open file and its log still have their names? If not, later writes are lost when this
+/* Do the open file and its log still have their names?  If not, later writes are lost when this
  * process ends. */
 bool sqlfile_is_there(sqlfile_t *f);
 /* If they have not: write all committed contents to a new file under that name.  Takes the open
