@@ -45,7 +45,7 @@
 #define PIECE_BYTES (128u * 1024)
 #define PIECE_OBJS 256
 #define DELETE_OBJS 512
-/* Memory is returned to the system after so many deletions: about 1 MiB of `dead`. */
+/* Number of deletions after which memory is returned to the system: about 1 MiB of `dead`. */
 #define TRIM_OBJS 16384
 
 /* A piece: objects on their way to the disk. */

@@ -54,12 +54,13 @@
  * that way still waits for the answer.
  *
  * Generations: the number that the master gives to a fence is its generation, and answers carry it.
- * A client that has received the answer to an aborted fence presents its generation with the next
- * call (`after`), so that this call is not taken for a late call to the aborted fence
- * (km_tombstone.c).  Other instances keep calls with different `after` apart.  A first message also
- * carries the last generation whose end its sender knows (`heard`).  If that generation is later
- * than the last one known when the fence open here began, the open fence has ended already, and the
- * message begins a new fence of that name.  The master has only one fence of a name at a time.
+ * When a client has received the answer to an aborted fence, its instance sends that generation
+ * with its next call (`after`), so that the master does not take this call for a late call to the
+ * aborted fence (km_tombstone.c).  Instances other than the master keep calls with different
+ * `after` apart.  A first message also carries the last generation whose end its sender knows
+ * (`heard`).  If that generation is later than the last one known when the fence open here began,
+ * the open fence has ended already, and the message begins a new fence of that name.  The master
+ * has only one fence of a name at a time.
  *
  *    kvs.fence-abort  {"namespace","name","nprocs","rank","number","reason"} -> {}, by courier
  *                     number 0: the sender has sent no message about the fence

@@ -417,8 +417,8 @@ int km_fsck(const char *path, struct km_fsck *f, errmsg_t *err)
     if (rc >= (int)sizeof(file))
         return errmsg_fail(err, ENAMETOOLONG, "the name '%.100s...' is too long", path);
     if (!(x.file = sqlfile_open(file, NULL, SQLFILE_LOOK, err))) {
-        /* Damage that prevents the opening is a problem like others.  A file without a store is no
-         * problem: a session that is killed at its start leaves one, which the next session
+        /* Damage that prevents the opening is a problem like others.  A file without a store is not
+         * a problem: a session that is killed at its start leaves one, which the next session
          * completes. */
         if (errno != EIO && errno != ENODATA)
             return -1;

@@ -20,13 +20,13 @@
  *    CREATE       create a namespace                                    yes
  *    REMOVE       remove a namespace; its space is freed gradually      yes
  *    JOURNAL      add a row: the transactions that made a root          yes
- *    STORE        add objects                                           once a later JOURNAL or
- *    DELETE       delete objects                                         CHECKPOINT is
- *    CHECKPOINT   all that this root reaches was stored: restart from   yes
- *                 it, forget the rows up to it
+ *    STORE        add objects                                           with the next durable write
+ *    DELETE       delete objects                                        with the next durable write
+ *    CHECKPOINT   record a root, all of whose objects are stored; the   yes
+ *                 rows up to it become obsolete
  *    RESUME       accept writes again after one that failed             -
  *
- * Failure.  If a write fails, all writes of its group and all later writes fail with the same error
+ * Failure: if a write fails, all writes of its group and all later writes fail with the same error
  * until the next RESUME, since changes that build on the failed write must not be kept without it.
  * Reads go on. errno: ENOSPC (no room), EIO (the disk fails, or the file is damaged), EBUSY
  * (another session uses the file), EINVAL (not a file of this format, or another hash), EEXIST
