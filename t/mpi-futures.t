@@ -20,6 +20,7 @@ elif ! /usr/bin/python3 -c 'import mpi4py.futures' 2>/dev/null; then
 fi
 # The PMIx server has the libpmix of Open MPI 5 loaded before the sanitizer's runtime, which can
 # live with that.
+[ -z "${FLUX_TEST_SANITIZERS-}" ] || [ -n "${SOAK_TIME-}" ] || skip_all "with sanitizers it runs in make soak"
 [ -z "${FLUX_TEST_SANITIZERS-}" ] || export ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0"
 export SESSION_LIMIT=400
 LIMIT=30
