@@ -1,17 +1,19 @@
-/* causes.c - why writers have died, as far as the session knows.
+/* causes.c - the causes of the deaths of writers, as far as the session knows them.
  *
- * A writer that is a task of a job says so when it joins.  When it has died, its readers are
- * notified at once, and a request to the module `job` (job.wait) asks how this job has ended; the
- * answer comes when all tasks of the job have ended and are on record.  Then readers are notified
- * again, with the cause, or that no more is known.  The stream keeps the last cause for lists.
+ * Purpose: a writer that is a task of a job names the job and the task when it joins.  When it
+ * dies, its readers are notified at once, and a request to the module `job` (job.wait) asks how the
+ * job has ended; the response follows when all tasks of the job have ended and are on record.  The
+ * readers are then notified again, with the cause, or with the text "has died" if no cause is
+ * known.  The stream keeps the last cause for lists.
  *
  * Invariants:
- *  1. Readers that were notified that a cause may follow (`more`) are notified a second time,
- *     unless the stream ends before.
- *  2. At most CAUSES_MAX requests are open, each for CAUSE_SECONDS.
+ *  1. Readers whose notice said that a cause may follow (`more`) are notified a second time, unless
+ *     the stream ends first.
+ *  2. At most CAUSES_MAX requests are open, each for at most CAUSE_SECONDS.
  *
- * Failure: a session without jobs, a job that goes on, a task that is not among those which are on
- * record as failed: the writer "has died".
+ * Failure: the cause is "has died" in a session without jobs, and for a job that has not ended in
+ * time.  For a task that is not on record as failed, it is "has died" and the text of the end of
+ * the job, if there is one.
  */
 #include "config.h"
 #include <inttypes.h>
@@ -32,10 +34,10 @@ struct cause {
     struct stream *s;
     flux_future_t *f;
     struct left *left; /* the second notice */
-    uint64_t first;    /* number of the writer in the feed */
+    uint64_t first;    /* first number of the writer in the feed */
     uint64_t job;
     uint32_t task;
-    uint32_t node_rank; /* of the broker */
+    uint32_t node_rank; /* rank of the broker of the writer */
 };
 
 static void cause_free(struct cause *c)
@@ -55,7 +57,8 @@ void causes_set(struct stream *s, const char *text)
     s->cause = copy;
 }
 
-/* How the task ended, if that is on record: "ended by signal 9".  False: it is not. */
+/* Write how the task has ended, such as "ended by signal 9".  Returns false if that is not on
+ * record. */
 static bool task_end(const struct cause *c, const struct job_ended *e, char text[CAUSE_LEN])
 {
     struct job_failed f;
@@ -74,7 +77,7 @@ static bool task_end(const struct cause *c, const struct job_ended *e, char text
     return e->text && *e->text;
 }
 
-/* Notify the readers again. */
+/* Notify the readers of the cause. */
 static void cause_notify(struct cause *c, const char *end)
 {
     struct left *left = c->left;

@@ -1,29 +1,30 @@
-/* feed.c - which listener still has to be notified of which item.
+/* feed.c - which listener has still to be notified of which item.
  *
- * Items have rising numbers.  An item that changes gets a new number and goes to the end of the
- * list, so the items that are new to a listener are the end of the list, after the number `seen`.
- * An item that is removed leaves a record, which stays until all listeners that may know the item
- * have been notified of the removal; more records of it may follow.
+ * Purpose: items have rising numbers.  An item that changes gets a new number and moves to the end
+ * of the list; the items that are new to a listener are therefore the tail of the list, after the
+ * number `seen`.  The removal of an item leaves a record.  It stays until all listeners that may
+ * know the item have been notified of the removal; further records of the item may follow.
  *
- * Listeners are served in turn: the first of `behind` gets the items that are new to it, piece by
- * piece, and goes to the end of `current`.  A change moves all of `current` behind `behind`, by one
- * step for the list as a whole.
+ * Order: listeners are served in turn.  The first listener of `behind` gets the items that are new
+ * to it, in pieces, and moves to the end of `current`.  A change appends the whole list `current`
+ * to `behind` in one step.
  *
- *    step for the first of `behind`                             number of steps
- *    forget a record that it knows                              as many as records
- *    move back from the last item to the first that is new      as many as items are new to it
- *    add a record to its message, or pass it over               as many as records are new to it
- *    add an item to its message                                 as many as items are new to it
+ * Cost:
+ *     step for the first listener of `behind`                    number of steps
+ *     forget a record that this listener knows                   the number of these records
+ *     move back from the last item to the first new item         the number of new items
+ *     add a record to the message, or pass over it               the number of new records
+ *     add an item to the message                                 the number of new items
  *
  * Invariants:
- *  1. `items` and `records` are in the order of their numbers.
- *  2. A listener gets items only when no record is left that is new to it, and a record only if it
+ *  1. `items` and `records` are sorted by number.
+ *  2. A listener gets items only when all records have been passed to it, and a record only if it
  *     has seen the first number of the item.
- *  3. `heard` does not fall along `behind` and then `current`, except for the first of `behind`
- *     while it is served: the records that this one knew before its turn are known to all.
- *  4. Whatever was added to the message of a listener is sent before feed_run() returns.
+ *  3. `heard` does not fall along `behind` and then `current`, except for the first listener of
+ *     `behind` while it is served: all listeners know the records that it knew before its turn.
+ *  4. The message of a listener is sent before feed_run() returns.
  *
- * Failure: none; lack of memory is the owner's business.
+ * Failure: none; the owner handles the lack of memory for messages.
  */
 #include "config.h"
 
@@ -168,7 +169,7 @@ static void record_forget(struct feed *f)
     f->ops->forget(f, r);
 }
 
-/* One for the first of `behind`.  Returns it if it knows all now. */
+/* Do one step for the first listener of `behind`.  Returns the listener if it is now current. */
 static struct feed_listener *step(struct feed *f, struct feed_listener *l, unsigned *n)
 {
     struct list_node *at;

@@ -1,8 +1,8 @@
-/* A feed: notifies many listeners of many items that come, change and go.
+/* A feed notifies many listeners of many items that join, change and leave.
  *
- * Items, listeners and records of removed items are members of the owner's structures.  A change
- * costs the same however many listeners there are; feed_run() notifies them later, in turn and
- * piece by piece.
+ * Items, listeners and the records of removed items are members of structures of the owner.  The
+ * cost of a change does not depend on the number of listeners; feed_run() notifies them later, in
+ * turn and in pieces.
  *
  * Thread rules: those of the owner.
  */
@@ -17,25 +17,25 @@
 
 struct feed;
 
-/* Something of which listeners are notified. */
+/* A thing of which listeners are notified. */
 struct feed_item {
     struct list_node node; /* in feed.items, or in none */
-    uint64_t n;            /* its number, a new one whenever it has changed */
-    uint64_t first;        /* its first number */
+    uint64_t n;            /* number of the item; each change gives it a new one */
+    uint64_t first;        /* first number of the item */
 };
 
-/* An item that was removed. */
+/* The removal of an item. */
 struct feed_record {
     struct list_node node;
-    uint64_t first;  /* of the item */
-    uint64_t number; /* among records */
+    uint64_t first;  /* first number of the item */
+    uint64_t number; /* number of the record */
 };
 
-/* One that is notified; or a mark, which gets nothing. */
+/* A process that is notified; or a mark, which gets no message. */
 struct feed_listener {
     struct list_node node; /* in feed.behind or feed.current */
     uint64_t seen;         /* it was notified of all items up to this number, */
-    uint64_t heard;        /* and of all records up to this one */
+    uint64_t heard;        /* and of all records up to this number */
     bool mark;
 };
 
@@ -45,53 +45,55 @@ struct feed_ops {
     void (*gone)(struct feed *f, struct feed_listener *l, struct feed_record *r);
     /* Send the message; `n`: number of items and records.  May remove the listener. */
     void (*tell)(struct feed *f, struct feed_listener *l, unsigned n);
-    /* All listeners know what had changed before this mark was set. */
+    /* All listeners have been notified of the changes before this mark. */
     void (*passed)(struct feed *f, struct feed_listener *mark);
-    /* No listener needs this record any more. */
+    /* No listener needs this record any longer. */
     void (*forget)(struct feed *f, struct feed_record *r);
 };
 
 struct feed {
     const struct feed_ops *ops;
-    struct list_node items; /* by number */
+    struct list_node items; /* sorted by number */
     struct list_node records;
     struct list_node behind;  /* listeners and marks, in the order in which they will be served */
-    struct list_node current; /* listeners that know all */
+    struct list_node current; /* listeners that have been notified of everything */
     uint64_t last;            /* number of the last item */
-    uint64_t nrecords;        /* ever */
+    uint64_t nrecords;        /* number of the last record */
 
-    /* While the first of `behind` is served: what comes next for it, or the head of the list. */
+    /* State while the first listener of `behind` is served: the next item and record for it, or the
+     * heads of the lists. */
     bool begun;
-    bool back; /* `item` still moves back to where it begins */
+    bool back; /* `item` still moves back to the first new item */
     struct list_node *item;
     struct list_node *record;
 };
 
 void feed_init(struct feed *f, const struct feed_ops *ops);
-/* Pass all marks.  Records that are left are moved to `junk`; items and other listeners are
- * forgotten. */
+/* Call `passed` for the marks that still wait, and forget items and listeners.  The remaining
+ * records move to `junk`. */
 void feed_clear(struct feed *f, struct list_node *junk);
 
-/* Give an item its first number, or another one: it is new to all listeners. */
+/* Give an item its first number, or a new one: it is then new to all listeners. */
 void feed_item_set(struct feed *f, struct feed_item *i);
-/* Take an item out, with the record of its removal.  False: it had no number, and the record is not
- * used. */
+/* Take out an item, and add the record of its removal.  Returns false if the item had no number:
+ * the record is then not used. */
 bool feed_item_remove(struct feed *f, struct feed_item *i, struct feed_record *r);
-/* One more record of an item that was removed, whose first number this was.  Listeners that have
- * come since may be notified of it, too. */
+/* Add another record of an item that was removed; `first` is the first number of the item.  A
+ * listener that has joined since may be notified of it as well. */
 void feed_record_add(struct feed *f, struct feed_record *r, uint64_t first);
-/* A listener that knows nothing; it gets at once what fits into one piece. */
+/* Add a listener that knows no item, and notify it at once of as many items as fit into one
+ * piece. */
 void feed_listen(struct feed *f, struct feed_listener *l);
-/* The same, in its turn. */
+/* Add a listener that knows no item, to be notified in its turn. */
 void feed_listen_later(struct feed *f, struct feed_listener *l);
 void feed_listener_remove(struct feed *f, struct feed_listener *l);
-/* Something that is not an item has changed: all listeners get a message. */
+/* Send all listeners a message because something other than an item has changed. */
 void feed_changed(struct feed *f);
 void feed_mark(struct feed *f, struct feed_listener *mark);
 
-/* Is there anything to be done by feed_run()? */
+/* Returns whether feed_run() has work to do. */
 bool feed_busy(const struct feed *f);
-/* Do a piece of it, of at least one step. */
+/* Do a piece of the work, of at least one step. */
 void feed_run(struct feed *f, struct flux_slice *s);
 
 #endif

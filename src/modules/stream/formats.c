@@ -1,18 +1,21 @@
-/* formats.c - stream.define and stream.format: what writers say that their steps are.
+/* formats.c - stream.define and stream.format: the formats that writers have defined for their
+ * steps.
  *
- * A stream keeps its format as long as it has the group of writers that has defined it, and then
- * until another group begins, so that readers which have stayed can still ask for it.
+ * Purpose: a stream keeps the format that its group of writers has defined until another group
+ * begins, so that readers which outlast the group can still ask for it.
  *
- * The bytes of a format count for the client that has defined it.  When this client disconnects,
- * they count for that of the first writer that is left, or else of the first reader; a format that
- * would exceed the share of this one is forgotten.
+ * Accounting: the bytes of a format count for the client that has defined it.  When this client
+ * disconnects, they count for the client of the first remaining writer, or else of the first
+ * reader.  If the format would exceed the share of that client, or no member remains, the format is
+ * forgotten.
  *
  * Invariants:
  *  1. ctx.formats is the number of bytes of all formats, and at most FORMATS_MAX_LEN.
- *  2. A stream has a claim to its format, of the weight of its length, or has no format.  The
- *     claims of one client weigh at most SHARE_MAX_LEN.
+ *  2. A stream with a format has a claim whose weight is the length of the format.  The claims of
+ *     one client weigh at most SHARE_MAX_LEN.
  *
- * Failure: a definition that would pass a bound is refused, and what was defined before stays.
+ * Failure: a definition that would exceed a bound is refused, and the format before it stays.  A
+ * lack of memory for the claim leaves the stream without a format.
  */
 #include "config.h"
 #include <errno.h>
@@ -24,7 +27,7 @@
 
 #define FORMAT_MAX_LEN ((size_t)512 * 1024)
 #define FORMATS_MAX_LEN ((size_t)64 * 1024 * 1024) /* of all streams */
-#define SHARE_MAX_LEN (FORMATS_MAX_LEN / 4)        /* of these, one client's */
+#define SHARE_MAX_LEN (FORMATS_MAX_LEN / 4)        /* bytes of the formats of one client */
 
 void formats_forget(struct stream *s)
 {
@@ -56,7 +59,7 @@ static void definer_gone(struct claim *c, bool canceled)
     s->format = NULL;
 }
 
-/* Takes over `format`.  -1 with ENOMEM. */
+/* Set the format of a stream, and take over `format`.  Returns 0, or -1 with ENOMEM. */
 static int format_set(struct stream *s, const flux_msg_t *req, char *format)
 {
     struct ctx *ctx = s->ctx;

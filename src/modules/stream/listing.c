@@ -1,16 +1,16 @@
-/* listing.c - stream.list and stream.readers: what there is, gone through piece by piece.
+/* listing.c - stream.list and stream.readers: lists that are made in pieces.
  *
- * One request at a time is answered, in the order in which they have come; the others wait, up to
- * WALKS_MAX.  A list of streams goes along ctx.sorted and, for each stream, along its readers and
- * its writers; a list of readers along those of one stream.
+ * Purpose: requests are answered one at a time, in the order of their arrival; at most WALKS_MAX
+ * requests are in the queue.  A list of streams walks along ctx.sorted and, for each stream, along
+ * its readers and its writers.  A list of readers walks along the readers of one stream.
  *
  * Invariants:
- *  1. Only the first of ctx.walks has begun.
- *  2. Of the stream at which it is, `at` is the next reader or writer, or the head of the list.
- *     Each stream that is there all the time is listed once, in the order of names; what comes or
- *     goes meanwhile may be missing.
+ *  1. Only the first walk of ctx.walks has begun.
+ *  2. `at` is the next reader or writer of the present stream, or the head of the list.  A stream
+ *     that exists during the whole walk is listed once, and the streams are listed in the order of
+ *     their names; a stream or member that joins or leaves during the walk may be missing.
  *
- * Failure: ENOENT if the stream whose readers are listed goes meanwhile.
+ * Failure: a list of readers ends with ENOENT if the stream goes during the walk.
  */
 #include "config.h"
 #include <errno.h>
@@ -25,13 +25,13 @@
 struct walk {
     struct list_node node; /* in ctx.walks */
     flux_msg_t *req;
-    char *name; /* of the stream whose readers are listed; NULL: all streams */
+    char *name; /* the stream whose readers are listed; NULL: all streams */
     bool begun;
     strbuf_t *sb;
     size_t next;      /* the next stream, in ctx.sorted */
-    struct stream *s; /* where it is; NULL: before the next, or the stream is gone */
+    struct stream *s; /* the present stream; NULL: between two streams, or the stream has gone */
     struct list_node *at;
-    bool writers; /* `at` is one of these */
+    bool writers; /* `at` is in stream.writers */
     struct stream_item sum;
 };
 
@@ -111,7 +111,7 @@ static void writer_add(struct stream_item *sum, const struct writer *w)
         sum->rate = w->rate;
 }
 
-/* False: that is all. */
+/* Do one step of a list of streams.  Returns false at the end of the list. */
 static bool streams_step(struct ctx *ctx, struct walk *k)
 {
     struct stream *s = k->s;

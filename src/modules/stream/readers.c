@@ -1,20 +1,20 @@
-/* readers.c - the readers of streams: who they are, what they want, and how far they are.
+/* readers.c - the readers of streams: their places, policies and progress.
  *
- * A reader's request stays open, and gets the writers that there are, and then those that join or
- * leave: in turn with other readers and other work, as one response or several.  Once a second a
- * reader that takes steps says how far it is.
+ * Purpose: the request of a reader stays open.  Its responses name the present writers, and then
+ * each writer that joins or leaves; the reader is notified in turn with other readers and other
+ * work, in one response or several.  Once a second a reader that takes steps reports its progress.
  *
- * What a reader wants may change while it reads: its policy, by a request, and whether it is on, by
- * the event stream.switch, if it has named that switch (switches.c).  Writers are notified
- * (stream.c), and do what is wanted.  The number of a reader is its own choice, at random, so that
- * writers, which know it by that number, still do after a reload of the module.
+ * Demands: two properties of a reader may change while it reads.  A request sets its policy; the
+ * event stream.switch turns it on or off if it has named this switch (switches.c).  The writers are
+ * notified of the change (stream.c) and carry it out.  A reader chooses its number itself, at
+ * random: the writers know it by this number, which is still valid after a reload of the module.
  *
  * Invariants:
- *  1. A reader that waits for its turn, or is being notified, has been notified of exactly the
- *     writers up to listener.seen.
- *  2. No two readers of a stream have the same number: all are in stream.numbers.
+ *  1. A reader that waits for its turn, or is being notified, has been notified of the writers up
+ *     to listener.seen and of no other writer.
+ *  2. No two readers of a stream have the same number: stream.numbers holds all readers by number.
  *
- * Failure: a lack of memory while a reader is notified ends its request with ENOMEM.
+ * Failure: a lack of memory during the notification of a reader ends its request with ENOMEM.
  */
 #include "config.h"
 #include <errno.h>
@@ -32,8 +32,8 @@
 #include "libutil/strutil.h"
 #include "registry.h"
 
-#define SWITCH_BYTES 4096 /* of an event that turns one */
-#define GRANT_SECONDS 120 /* that a reader has to connect to a writer elsewhere */
+#define SWITCH_BYTES 4096 /* bytes of an event that turns a switch */
+#define GRANT_SECONDS 120 /* time in which a reader in another place has to connect to a writer */
 
 static void reader_destroy(struct reader *r)
 {
@@ -75,7 +75,8 @@ static void reader_gone(struct claim *c, bool canceled)
     registry_unused(s);
 }
 
-/* What a reader learns of a writer: where it is, and what the reader shows there. */
+/* Add a writer to the message to a reader: its address, and the key or capability that the reader
+ * presents to it. */
 static void member_tell(struct feed *f, struct feed_listener *l, struct feed_item *i)
 {
     const struct reader *r = list_entry(l, struct reader, listener);
@@ -196,7 +197,7 @@ void readers_read_cb(flux_t *h, const flux_msg_t *req, void *arg)
             flux_respond_error(h, req, ENOMEM, "out of memory for stream '%s'", s->name);
         else {
             registry_changed(s);
-            if (r->onoff) /* it may have been on before a reload */
+            if (r->onoff) /* its switch may have been on before a reload */
                 readers_demand(r);
         }
         registry_unused(s);
@@ -217,13 +218,13 @@ void readers_took_cb(flux_t *h, const flux_msg_t *req, void *arg)
     if ((s = registry_find(ctx, req, in.name)) && (r = hmap_get_u64(s->numbers, in.reader))) {
         r->took = in;
         r->took.name = NULL;
-        if (s->step < in.step) /* a writer has died before it counted these */
+        if (s->step < in.step) /* a writer has died before it counted these steps */
             s->step = in.step;
     }
     json_decref(owner);
 }
 
-/* Steps that a reader is behind, as far as it is known. */
+/* Return the number of steps that a reader is behind, according to the last counts. */
 uint64_t readers_lag(const struct reader *r)
 {
     return r->s->step > r->took.step ? r->s->step - r->took.step : 0;

@@ -1,19 +1,22 @@
-/* registry.c - the streams that there are, and what is done for them piece by piece.
+/* registry.c - the registry of streams, and the work that is done for them in pieces.
  *
- * A stream has two feeds (feed.h): readers are notified of writers, and writers of readers that
- * want something else than at first.  A request only notes what has changed.  All that goes through
- * the members of a stream is a piece of work, done after the requests that have come: feeds, lists
- * (listing.c), switches (switches.c), the removal of a stream.  Pieces are done in turn, for one
- * slice (libflux/slice.h) in each pass of the reactor.
+ * Purpose: a stream has two feeds (feed.h).  The feed `members` notifies readers of writers; the
+ * feed `demands` notifies writers of readers whose policy or switch has changed since they joined.
+ * The handler of a request only notes the change.  Work that visits many members of a stream is
+ * done later, in pieces, after the requests that have arrived: feeds, lists (listing.c), switches
+ * (switches.c) and the removal of a stream.  Pieces of different work alternate; each pass of the
+ * reactor spends one slice (libflux/slice.h) on them.
  *
  * Invariants:
- *  1. ctx.sorted has the streams of ctx.streams, by name: those that have a writer or a reader, and
- *     are not being removed, which are in ctx.removing.
- *  2. A request that changes what writers are notified of is answered when all writers have been
- *     notified.
- *  3. A writer or reader that is gone counts as one that is there until all have been notified.
+ *  1. ctx.sorted holds the streams of ctx.streams, sorted by name.  Each of these streams has a
+ *     writer or a reader.  A stream that is being removed is in ctx.removing instead.
+ *  2. A request that changes the state of which writers are notified is answered when all writers
+ *     have been notified of the change, or when the stream ends.
+ *  3. A writer or reader that has left counts against MEMBERS_MAX until all members have been
+ *     notified of its departure.
  *
- * Failure: a lack of memory while a writer or reader is notified ends its request with ENOMEM.
+ * Failure: a lack of memory during the notification of a writer or reader ends the request of this
+ * member with ENOMEM.
  */
 #include "config.h"
 #include <errno.h>
@@ -25,8 +28,8 @@
 #include "registry.h"
 
 #define STREAMS_MAX 16384
-#define ANSWERS_MAX 1024            /* to requests, that wait for writers to be notified */
-#define SHARE_MAX (MEMBERS_MAX / 4) /* of these, one client's */
+#define ANSWERS_MAX 1024            /* requests that wait for the notification of writers */
+#define SHARE_MAX (MEMBERS_MAX / 4) /* writers and readers of one client */
 
 /* --- pieces of work --- */
 
@@ -109,7 +112,7 @@ void registry_left_free(struct feed *f, struct feed_record *r)
     free(left);
 }
 
-/* What is left of feeds that are there no longer. */
+/* Free the records of feeds that no longer exist. */
 static void sweep_run(struct work *w, struct flux_slice *s)
 {
     struct ctx *ctx = list_entry(w, struct ctx, sweep);
@@ -146,7 +149,7 @@ static void stream_free(struct stream *s)
     free(s);
 }
 
-/* The place of a name in ctx.sorted. */
+/* Return the index of a name in ctx.sorted, or the index at which it belongs. */
 static size_t stream_place(const struct ctx *ctx, const char *name)
 {
     size_t low = 0;
@@ -163,7 +166,7 @@ static size_t stream_place(const struct ctx *ctx, const char *name)
     return low;
 }
 
-/* Add it to those that are found by name.  0, or -1 with ENOMEM. */
+/* Add a stream to the tables by name.  Returns 0, or -1 with ENOMEM. */
 static int stream_enter(struct stream *s)
 {
     struct ctx *ctx = s->ctx;
@@ -187,7 +190,7 @@ static int stream_enter(struct stream *s)
     return 0;
 }
 
-/* It is not found any more. */
+/* Take a stream out of the tables by name. */
 static void stream_leave(struct stream *s)
 {
     struct ctx *ctx = s->ctx;
@@ -220,7 +223,7 @@ static void tell_writers_run(struct work *w, struct flux_slice *slice)
     registry_unused(s);
 }
 
-/* One process of a stream that is removed is notified.  False: there is none. */
+/* Notify one process of a stream that is being removed.  Returns false if no process is left. */
 static bool remove_step(struct stream *s)
 {
     struct list_node *n;
@@ -254,7 +257,7 @@ static void remove_run(struct work *w, struct flux_slice *slice)
     registry_work(s->ctx, w);
 }
 
-/* The stream of this name, made if it is new.  NULL after answering the request. */
+/* Find the stream of this name, or create it.  Returns NULL after answering the request. */
 struct stream *registry_open(struct ctx *ctx, const flux_msg_t *req, const char *name)
 {
     struct stream *s = hmap_get(ctx->streams, name);
@@ -305,7 +308,7 @@ nomem:
     return NULL;
 }
 
-/* Forget a stream that nobody uses. */
+/* Destroy a stream without writers and readers. */
 void registry_unused(struct stream *s)
 {
     if (!list_empty(&s->writers) || !list_empty(&s->readers) || s->removal)
@@ -316,7 +319,7 @@ void registry_unused(struct stream *s)
 
 void registry_changed(struct stream *s)
 {
-    if (s->removal) /* its processes are notified of that */
+    if (s->removal) /* the removal notifies its processes */
         return;
     if (feed_busy(&s->demands))
         registry_work(s->ctx, &s->tell_writers);
@@ -324,7 +327,7 @@ void registry_changed(struct stream *s)
         registry_work(s->ctx, &s->tell_readers);
 }
 
-/* A request that waits for writers to be notified. */
+/* A request whose answer waits for the notification of writers. */
 struct answer {
     struct feed_listener mark;
     struct ctx *ctx;
@@ -379,7 +382,7 @@ void registry_remove(struct stream *s, const flux_msg_t *req)
     registry_work(ctx, &s->remove);
 }
 
-/* The stream that a request is about, or NULL after answering it. */
+/* Find the stream that a request names.  Returns NULL after answering the request. */
 struct stream *registry_find(struct ctx *ctx, const flux_msg_t *req, const char *name)
 {
     struct stream *s = hmap_get(ctx->streams, name);
@@ -389,7 +392,7 @@ struct stream *registry_find(struct ctx *ctx, const flux_msg_t *req, const char 
     return s;
 }
 
-/* --- the whole --- */
+/* --- start and end --- */
 
 int registry_init(struct ctx *ctx)
 {
@@ -405,7 +408,8 @@ int registry_init(struct ctx *ctx)
     return 0;
 }
 
-/* Without its processes, which are not answered: the host ends their requests. */
+/* Destroy a stream at the end of the module.  The requests of its processes are not answered: the
+ * host of the module ends them. */
 static void stream_drop(struct stream *s)
 {
     LIST_FOREACH_SAFE(it, tmp, &s->readers)

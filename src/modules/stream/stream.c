@@ -1,44 +1,46 @@
-/* stream.c - the streams of a session: who writes them, who reads them, and where.
+/* stream.c - the module `stream`: the writers and readers of the streams of a session.
  *
- * One instance, at the root.  Steps of data go from process to process (libstream) and are never
- * seen here; this module is asked when a process joins or leaves, and notified once a second how
- * far writers are.  The messages are described in libstream/stream_wire.c.
+ * Purpose: one instance runs at the root.  Steps of data go directly from process to process
+ * (libstream) and never pass this module.  A process sends it a request when it joins or leaves a
+ * stream; once a second a writer reports its counts.  libstream/stream_wire.c describes the
+ * messages.
  *
- * A writer is one of `size` processes that write a stream together, each with a rank of its own.
- * Its request stays open for as long as it writes; a reader's stays open too, and gets the writers
- * that there are, and then those that join or leave.
+ * Members: a writer is one of `size` processes that write a stream together, each with a rank of
+ * its own.  Its request stays open as long as it writes.  The request of a reader stays open as
+ * well; its responses name the present writers first, and then each writer that joins or leaves.
+ * The handler of a request only notes the change; members are notified afterwards, in pieces
+ * (registry.c).
  *
- * A request only notes what has changed; members of a stream are notified after the requests that
- * have come, piece by piece (registry.c).
- *
- * A reader of the writer's place, which is its host and network namespace, is given the writer's
- * own key, and joins through memory; one of another place gets a capability for this stream, this
- * reader and a limited time (libstream/far_key.h), with which it joins by TCP.
+ * Keys: the place of a process is its host and network namespace.  A reader in the place of the
+ * writer is given the key of the writer and connects through shared memory.  A reader in another
+ * place gets a capability that is valid for this stream, this reader and a limited time
+ * (libstream/far_key.h), and connects by TCP.
  *
  * Invariants:
- *  1. Writers are numbered across all streams, so that a number never means another writer as long
- *     as the module runs: ctx.by_number has them.  Readers have chosen their numbers.
- *  2. No two writers of a stream have the same rank, which is in `ranks`, and all agree about
- *     `size`.
- *  3. Writers that join a stream without writers form a group, whose first step is `begin`: larger
- *     than all steps that earlier groups have counted, as long as the stream exists.  A rank that
- *     joins the group for the first time begins with that step, however far the others are; a rank
- *     that joins again begins with a step larger than all that were counted.
- *  4. No rank joins twice in an epoch: the epoch rises when one would, or when a group begins, but
- *     for the first one.  A writer has the epoch in which it has joined.
- *  5. The last response to the request of a writer that does not wait for its turn says whether the
- *     stream is paused, and its limit.  All responses together name the readers whose wishes differ
- *     from those that they joined with, and those of them that are gone.
+ *  1. Writers are numbered across all streams, and ctx.by_number maps the numbers to writers: as
+ *     long as the module runs, a number never denotes two writers.  Readers choose their numbers
+ *     themselves.
+ *  2. No two writers of a stream have the same rank.  `ranks` holds these ranks, and all writers
+ *     agree on `size`.
+ *  3. Writers that join a stream without writers form a group.  Its first step is `begin`, which is
+ *     larger than any step that an earlier group has counted while the stream exists.  A rank that
+ *     joins the group for the first time begins with step `begin`, however far the other ranks are;
+ *     a rank that joins again begins with a step larger than any step counted.
+ *  4. No rank joins twice in an epoch.  The epoch rises when a rank would join twice, and when a
+ *     group begins, except for the first group.  A writer keeps the epoch in which it has joined.
+ *  5. The last response to the request of a writer that does not wait for its turn carries the
+ *     present pause and limit of the stream.  All responses together name the readers whose policy
+ *     or switch differs from the state in which they joined, and those of these readers that have
+ *     left.
  *
- * Reload: requests stay unanswered, so the next instance gets them.  It numbers the writers anew,
- * and sends the numbers to writers and readers; it learns steps and epochs from the next counts,
- * and takes 0 as the step with which a group has begun.  Formats, pauses, limits and changed
- * policies are forgotten, and so is which switches are on: readers that name a switch are off
- * again.
+ * Reload: requests stay unanswered, so the next instance receives them.  It gives the writers new
+ * numbers and sends the numbers to writers and readers; it learns steps and epochs from the next
+ * counts, and takes 0 as the first step of each group.  Formats, pauses, limits, changed policies
+ * and the states of switches are forgotten: a reader that names a switch is off again.
  *
  * Failure: a client that disconnects, or whose broker is lost (event overlay.down), leaves all its
- * streams; readers are informed which writer that was, and why.  A lack of memory while a reader is
- * notified ends its request with ENOMEM.
+ * streams; the readers are notified which writer has left, and why.  A lack of memory during the
+ * notification of a writer or reader ends the request of this member with ENOMEM.
  */
 #include "config.h"
 #include <errno.h>
@@ -55,7 +57,7 @@
 #include "libutil/hex.h"
 #include "registry.h"
 
-#define LIMIT_MIN 1e-6 /* steps a second */
+#define LIMIT_MIN 1e-6 /* steps per second */
 #define LIMIT_MAX 1e9
 
 /* --- writers --- */
@@ -73,7 +75,7 @@ static void writer_free(struct writer *w)
     free(w);
 }
 
-/* Take a writer out of its stream, whose readers are informed why. */
+/* Take a writer out of its stream, and notify the readers of the reason. */
 void stream_writer_remove(struct writer *w, const char *why)
 {
     struct stream *s = w->s;
@@ -93,7 +95,7 @@ void stream_writer_remove(struct writer *w, const char *why)
     writer_free(w);
 }
 
-/* It has not closed its end. */
+/* Remove a writer that has left without closing its end of the stream. */
 static void writer_died(struct writer *w)
 {
     char text[60];
@@ -118,7 +120,7 @@ static void writer_gone(struct claim *c, bool canceled)
     registry_unused(s);
 }
 
-/* -1 after answering the request. */
+/* Check the fields of a request to write.  Returns -1 after answering the request. */
 static int write_check(struct ctx *ctx, const flux_msg_t *req, const struct stream_write *in)
 {
     unsigned char key[FAR_KEY_LEN];
@@ -148,7 +150,8 @@ static int write_check(struct ctx *ctx, const flux_msg_t *req, const struct stre
     return 0;
 }
 
-/* Does a writer of this rank fit?  -1 after answering the request. */
+/* Check whether the stream can take a writer of this rank and size.  Returns -1 after answering the
+ * request. */
 static int write_fits(struct stream *s, const flux_msg_t *req, const struct stream_write *in)
 {
     if (!list_empty(&s->writers) && s->size != in->size) {
@@ -172,7 +175,7 @@ static void epoch_begin(struct stream *s)
     idset_range_clear(s->taken, 0, IDSET_MAX);
 }
 
-/* The next writer is the first of a group. */
+/* Begin a group, whose first member is the next writer. */
 static void group_begin(struct stream *s)
 {
     if (idset_count(s->taken) > 0)
@@ -226,7 +229,7 @@ static struct writer *writer_create(struct stream *s, const flux_msg_t *req,
     return w;
 }
 
-/* What a reader wants that does not want any longer what it has come with. */
+/* Add a reader whose policy or switch has changed since it joined to the message to a writer. */
 static void demand_tell(struct feed *f, struct feed_listener *l, struct feed_item *i)
 {
     const struct reader *r = list_entry(i, struct reader, demand);
@@ -242,7 +245,7 @@ static void reader_gone_tell(struct feed *f, struct feed_listener *l, struct fee
     jsonout_uint(registry_page(left->ctx, NULL), NULL, left->number);
 }
 
-/* Tell a writer what it may do. */
+/* Send a writer its number, and the pause and limit of its stream. */
 static void writer_tell(struct feed *f, struct feed_listener *l, unsigned n)
 {
     struct writer *w = list_entry(l, struct writer, listener);
@@ -265,8 +268,8 @@ const struct feed_ops stream_writers_feed_ops = {.item = demand_tell,
                                                  .passed = registry_answer_passed,
                                                  .forget = registry_left_free};
 
-/* Tell all writers of a stream whether it is paused, and its limit, and answer the request that has
- * changed this. */
+/* Notify all writers of the pause and the limit of a stream, and then answer the request that has
+ * changed them. */
 static void writers_tell(struct stream *s, const flux_msg_t *req)
 {
     feed_changed(&s->demands);
@@ -321,7 +324,7 @@ static void count_cb(flux_t *h, const flux_msg_t *req, void *arg)
         w->count.name = NULL;
         if (s->step < in.step)
             s->step = in.step;
-        if (s->epoch < in.epoch) /* of which the instance before has known */
+        if (s->epoch < in.epoch) /* the instance before a reload knew a later epoch */
             s->epoch = in.epoch;
         flux_respond(h, req, NULL);
     }

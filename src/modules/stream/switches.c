@@ -1,16 +1,17 @@
-/* switches.c - which switches are on, and the readers that name them.
+/* switches.c - the states of switches, and the readers that name them.
  *
- * A switch is turned by the event stream.switch.  It is known while it has readers, and while it is
- * on, so that readers that come later are on too.  Its readers are turned in turn, piece by piece:
- * turning moves those that were turned behind those that have still to be.
+ * Purpose: the event stream.switch turns a switch on or off.  The module keeps a switch while it
+ * has readers, and also while it is on, so that a reader that joins later is on as well.  The
+ * readers of a switch are turned one after the other, in pieces.
  *
  * Invariants:
- *  1. A reader is in one of the two lists of its switch; in `turned`, it is off unless the switch
- *     is on.
+ *  1. A reader is in one of the two lists of its switch.  A reader in `turned` has the state of the
+ *     switch; a reader in `unturned` may still have the state before.
  *  2. A switch without readers is on, and counted in ctx.idle.
  *
- * Failure: one that is turned on without readers is not remembered when SWITCHES_MAX others are,
- * which is logged.
+ * Failure: at most SWITCHES_MAX switches without readers are kept.  An event that would turn on one
+ * more is logged; a switch whose last reader leaves when the table is full is forgotten, so that
+ * later readers that name it are off.
  */
 #include "config.h"
 #include <stdlib.h>
@@ -37,7 +38,7 @@ static bool has_readers(const struct onoff *o)
     return !list_empty(&o->turned) || !list_empty(&o->unturned);
 }
 
-/* Readers are turned, one after the other. */
+/* Turn readers one after the other. */
 static void turn_run(struct work *w, struct flux_slice *s)
 {
     struct onoff *o = list_entry(w, struct onoff, work);
