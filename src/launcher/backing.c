@@ -1,4 +1,4 @@
-/* backing.c - the directories of jobs, one per job and node.
+/* backing.c - the directories of jobs: one per job and node.
  *
  * Format:
  *
@@ -7,25 +7,28 @@
  *                                  MARK: identifies the host and its last boot
  *                                  TOKEN: of the launcher
  *
- * Purpose: a job's directory holds the files of its jobspec, the shared-memory files of MPI
- * libraries (Open MPI names its segments by host, user, job and local rank, so two brokers of one
- * host would collide without a directory per node), and the tasks' own files (FLUX_JOB_TMPDIR).  It
- * exists from before the first task until after the last process.  /dev/shm is preferred because a
- * directory there costs a tenth of one on a disk.
+ * Purpose: the directory of a job holds the files of its jobspec, the shared-memory files of MPI
+ * libraries and the files of the tasks themselves (FLUX_JOB_TMPDIR).  Open MPI names its segments
+ * by host, user, job and local rank, so two brokers of one host would collide without a directory
+ * per node.  The directory exists from before the first task until after the last process.
+ * /dev/shm is preferred because a directory there costs a tenth of a directory on a disk.
  *
- * While it lives, a launcher holds a lock on its upper directory, flux-UID-MARK-TOKEN.  After
- * making its own, it first removes those of the same user that nobody has locked: their launchers
- * were killed.  Other programs share BASE, and so may other hosts, whose locks are not visible
- * everywhere.  So only directories with a complete name of this form and this host's mark are
- * considered.  Between making and locking its directory, a launcher may find it locked by another
- * launcher that takes it for stale and removes it.  It waits for that lock and makes the directory
- * again.  The successor of a lost launcher in the same broker removes the lost one's directory
- * when the processes that could still make files there are gone.  The PMIx server of a job removes
- * the job's directory when its launcher ends.
+ * Locks: while it runs, a launcher holds a lock on its upper directory, flux-UID-MARK-TOKEN.  After
+ * a launcher has made its own, it first removes the upper directories of the same user that nobody
+ * has locked: their launchers were killed.  Other programs share BASE, and so may other hosts,
+ * whose locks are not visible everywhere.  So only directories with a complete name of this form
+ * and the mark of this host are considered.  Between making and locking its directory, a launcher
+ * may find it locked by another launcher that takes it for stale and removes it.  It waits for that
+ * lock and makes the directory again.
  *
- * BASE may be on a file system that hangs, so a starter does all this.  It makes names and
- * directories of its own, which pass to the launcher or the job when the starter comes back.  Only
- * /dev/shm is checked as if it could not hang.  A job waits for the removal, unless it is killed.
+ * Removal: the successor of a lost launcher in the same broker removes the directory of the lost
+ * launcher when the processes that could still make files there are gone.  The PMIx server of a job
+ * removes the directory of the job when the launcher ends.
+ *
+ * Works: BASE may be on a file system that hangs, so a starter performs these operations.  It makes
+ * names and directories of its own, which pass to the launcher or the job when the work comes back.
+ * Only /dev/shm is examined by the loop itself, as a directory that cannot hang.  A job waits for
+ * the removal of its directory, unless it is killed.
  *
  * Failure: a job without a directory runs, unless it brings files or needs PMIx.
  */
@@ -68,8 +71,8 @@ static const char *base_dir(const struct launcher *l)
     return tmp && usable(tmp) ? tmp : "/tmp";
 }
 
-/* Open and lock a directory.  -1 if it does not exist, belongs to another user, or, unless `wait`,
- * is locked. */
+/* Open and lock a directory.  Returns -1 if the directory does not exist, belongs to another user,
+ * or is locked and `wait` is false. */
 static int lock_dir(const char *path, bool wait)
 {
     struct stat st;
@@ -88,7 +91,7 @@ static int lock_dir(const char *path, bool wait)
     return fd;
 }
 
-/* "BASE/flux-UID-MARK-TOKEN", malloc'd; NULL without memory. */
+/* Return "BASE/flux-UID-MARK-TOKEN", malloc'd, or NULL with ENOMEM. */
 static char *dir_name(const struct launcher *l, const char *token)
 {
     char mark[HOSTMARK_SIZE], *path;
@@ -99,7 +102,8 @@ static char *dir_name(const struct launcher *l, const char *token)
     return path;
 }
 
-/* Is this the name of the directory of a launcher of this user, on this host, since its boot? */
+/* Returns whether this is the name of the directory of a launcher of this user, on this host, since
+ * its last boot. */
 static bool is_launchers(const char *name, const char *prefix)
 {
     const char *token = name + strlen(prefix);
@@ -143,16 +147,16 @@ bool backing_held(const struct launcher *l, const char *token)
     return held;
 }
 
-/* --- making --- */
+/* --- making a directory --- */
 
 struct making {
     struct work w;
     uint32_t nfiles;
-    char **files; /* name, text, ... of the job */
-    bool base;    /* is to be made */
+    char **files; /* names and texts of the files of the job, in turn */
+    bool base;    /* the upper directory is to be made as well */
     int lock;
-    char *dirname; /* NULL: it could not be */
-    char *dir;     /* NULL: it could not be made */
+    char *dirname; /* NULL: the upper directory could not be made */
+    char *dir;     /* NULL: the directory could not be made */
 };
 
 static void making_free(struct work *w)
@@ -166,10 +170,11 @@ static void making_free(struct work *w)
     free(m);
 }
 
-#define MAKE_TRIES 1000 /* each is lost to a launcher that has just started and cleans up */
+#define MAKE_TRIES 1000 /* each try may fail because another launcher removes stale directories */
 
-/* Make and lock the upper directory; 1 if another work of this launcher has done so.  One work at a
- * time tries, for the first keeps the lock, and another that waits for it would wait forever. */
+/* Make and lock the upper directory.  Returns 1 if another work of this launcher has done so.  The
+ * mutex admits one work at a time: the lock of the first work is kept, and a second work that
+ * waited for this lock would wait forever. */
 static int base_lock(struct making *m, struct launcher *l)
 {
     int rc = -1;
@@ -217,7 +222,7 @@ static int write_file(const char *dir, const char *name, const char *text, errms
         return errmsg_fail(err, EINVAL, "'%s' is not a name for a file of a job", name);
     if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= (int)sizeof(path))
         return errmsg_fail(err, ENAMETOOLONG, "the name of a file of the job is too long");
-    /* A file that begins like a script is made executable. */
+    /* A file whose text begins like a script is made executable. */
     fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, text[0] == '#' ? 0700 : 0600);
     rc = fd < 0 ? -1 : fd_write_all(fd, text, strlen(text));
     if (rc < 0)
@@ -265,7 +270,7 @@ static void made(struct work *w)
         m->dir = NULL;
         nodejob_dir_made(j, w->failed ? w->err.text : NULL);
     } else if (m->dir) {
-        (void)rmdir(m->dir); /* if it has files, it is removed with the launcher's */
+        (void)rmdir(m->dir); /* a directory with files is removed with the upper directory */
     }
     making_free(w);
 }
@@ -281,14 +286,14 @@ int backing_make(struct nodejob *j, errmsg_t *err)
     }
     m->w = (struct work){.run = make, .done = made, .drop = making_free};
     m->lock = -1;
-    m->nfiles = j->heir || j->run.parent ? 0 : j->run.nfiles; /* of spawned tasks: PMI pairs */
+    m->nfiles = j->heir || j->run.parent ? 0 : j->run.nfiles; /* spawned tasks: PMI pairs */
     m->files = j->files;
     m->base = l->dirlock < 0;
     nodejob_work(j, &j->first, &m->w);
     return 0;
 }
 
-/* --- removing --- */
+/* --- removing a directory --- */
 
 struct removing {
     struct work w;
@@ -320,7 +325,7 @@ static void removed(struct work *w)
     removing_free(w);
 }
 
-/* Takes `path`.  NULL without memory. */
+/* Create the work that removes a directory, and take over `path`.  Returns NULL with ENOMEM. */
 static struct work *removing_create(struct launcher *l, char *path)
 {
     struct removing *r = path ? calloc(1, sizeof(*r)) : NULL;

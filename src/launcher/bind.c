@@ -1,14 +1,14 @@
 /* bind.c - binds tasks to cores.
  *
- * hwloc reports the processors of each core, with the core numbers of the inventory.  The shared
- * object with hwloc is mapped when the first job is to be bound, read once, and unmapped; the
- * launcher keeps one set of processors per core.
+ * Purpose: hwloc reports the processors of each core, with the core numbers of the inventory.  The
+ * shared object with hwloc (hwloc_map.c) is mapped for the first job whose tasks are to be bound,
+ * read once, and unmapped; the launcher keeps one set of processors per core.
  *
- * Core numbers that this machine does not have mean that the session's resources come from a
- * configuration: then nothing is bound, and nothing fails.
+ * Core numbers that this machine does not have mean that a configuration gives the resources of the
+ * session: the tasks are then not bound, and the job does not fail.
  *
- * Failure: while hwloc does not answer, nothing is bound, and a warning is sent to each job; the
- * next job tries again.
+ * Failure: while hwloc reports nothing, tasks are not bound, and each job concerned gets a note;
+ * the next job tries again.
  */
 #include "config.h"
 #include "launcher.h"

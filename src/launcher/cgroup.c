@@ -5,11 +5,11 @@
  *    BASE/flux-UID-MARK-TOKEN-JOB    MARK: identifies the host and its last boot
  *                                    TOKEN: of the launcher
  *
- * Purpose: a job with --mem gets a cgroup for its tasks on this node, whose limit is the memory
- * that all of them asked for together.  A task enters it before it executes its program, so
- * everything that it starts is in it.
+ * Purpose: a job with --mem gets a cgroup for its tasks on this node.  Its limit is the memory that
+ * all these tasks asked for together.  A task enters the cgroup before it executes its program, so
+ * the cgroup contains every process that the task starts.
  *
- * BASE is searched when the first such job comes:
+ * BASE is determined for the first such job:
  *
  *    attribute wrexec.cgroup              a directory; "none": no limits
  *    version 2, delegated to the user     the cgroup of this process if it is marked as delegated
@@ -18,21 +18,22 @@
  *    version 1                            the cgroup of this process in the hierarchy of "memory",
  *                                         if it is writable
  *
- * In version 2 a cgroup that enables controllers for its children may have no processes.  So those
- * of a delegated cgroup, which belong to the session, move once to a leaf inside it, LEAF.
+ * In version 2 a cgroup that enables controllers for its children must not contain processes.  The
+ * processes of a delegated cgroup, which belong to the session, therefore move once to a leaf
+ * inside it, LEAF.
  *
  * Invariants:
- *  1. A job that did not ask for memory, or for all that the host has, costs nothing here.
- *  2. Everything that runs in a job stays in the job's cgroup.  A session in a job (flux batch,
- *     flux alloc) may divide it, because it is marked as delegated.
- *  3. The cgroup is removed when no process of the job is left.  Those of a lost launcher are
- *     removed when another launcher runs its first such job: their names tell the launcher, and a
- *     launcher that lives has locked its directory of that name (backing.c).
+ *  1. A job that did not ask for memory, or asked for all memory of the host, costs nothing here.
+ *  2. Every process that a job starts stays in the cgroup of the job.  A session in a job (flux
+ *     batch, flux alloc) may divide this cgroup, because it is marked as delegated.
+ *  3. The cgroup is removed when no process of the job is left.  The cgroups of a lost launcher are
+ *     removed when another launcher runs its first such job: their names contain the token of the
+ *     launcher, and a launcher that runs has locked its directory of that name (backing.c).
  *  4. If a task fails and the kernel has killed a process for the limit since the last such
  *     failure, the limit is the reason, and the job ends.
  *
- * Failure: without BASE, or after an error in it, the job runs without a limit, and its log says so
- * once.
+ * Failure: without BASE, or after an error in it, the job runs without a limit; the first node of
+ * the job reports this as a warning.
  */
 #include "config.h"
 #include "launcher.h"
@@ -58,19 +59,19 @@
 #include "libutil/strutil.h"
 
 #define LEAF "flux-session"
-#define MOVES 100 /* processes that fork meanwhile are moved in the next try */
+#define MOVES 100 /* a process that forks during a move is moved in the next try */
 #define FILE_MAX_LEN 65536
-#define DEPTH 8 /* of sessions inside */
+#define DEPTH 8 /* levels of sessions inside a job */
 
 struct cgroups {
-    char *base; /* NULL: none, see `why` */
+    char *base; /* NULL: there is none, for the reason in `why` */
     bool v1;
     errmsg_t why;
 };
 
 struct jobcgroup {
     char *dir;
-    int procs;         /* its cgroup.procs, to which children write */
+    int procs;         /* the file cgroup.procs, to which children write */
     uint64_t reported; /* number of kills by the kernel that have been reported */
 };
 
@@ -83,7 +84,7 @@ static const struct names {
 
 /* --- files --- */
 
-/* "DIR/NAME" read as text, to be freed; NULL with errno. */
+/* Read the file DIR/NAME as text, which the caller frees.  Returns NULL with errno. */
 static char *get(const char *dir, const char *name)
 {
     char *path, *text = NULL;
@@ -117,7 +118,7 @@ out:
     return rc;
 }
 
-/* Is a word in a text of words that blanks or newlines separate? */
+/* Returns whether a text of words between blanks or newlines contains a word. */
 static bool has_word(const char *text, const char *word)
 {
     size_t n = strlen(word);
@@ -139,7 +140,8 @@ static bool file_has(const char *dir, const char *name, const char *word)
 
 /* --- where cgroups can be created --- */
 
-/* The mount point of the hierarchy with "memory", which the caller frees.  NULL: there is none. */
+/* Return the mount point of the hierarchy with "memory", which the caller frees, or NULL if there
+ * is none. */
 static char *find_mount(bool v1)
 {
     FILE *f = setmntent("/proc/self/mounts", "re");
@@ -155,12 +157,12 @@ static char *find_mount(bool v1)
     return dir;
 }
 
-/* The cgroup of this process in that hierarchy, which the caller frees. */
+/* Return the cgroup of this process in that hierarchy, which the caller frees. */
 static char *own_cgroup(const char *mount, bool v1)
 {
     char *text = get("/proc/self", "cgroup"), *dir = NULL, *save, *line;
 
-    /* "0::/PATH", or "4:cpu,memory:/PATH" */
+    /* a line is "0::/PATH", or "4:cpu,memory:/PATH" */
     for (line = text ? strtok_r(text, "\n", &save) : NULL; line && !dir;
          line = strtok_r(NULL, "\n", &save)) {
         char *set = strchr(line, ':'), *path = set ? strchr(set + 1, ':') : NULL;
@@ -219,7 +221,7 @@ static int enable(const char *dir, bool empty, errmsg_t *err)
                    : errmsg_fail(err, errno, "%s: cannot enable memory: %s", dir, strerror(errno));
 }
 
-/* Is it the name of a cgroup that a launcher of this user has made for a job? */
+/* Returns whether this is the name of a cgroup that a launcher of this user has made for a job. */
 static bool is_of_job(const char *name)
 {
     char prefix[24];
@@ -242,7 +244,7 @@ static char *find_v2(errmsg_t *err)
     if (is_delegated(own)) {
         empty = true;
     } else {
-        bool inside = slash && is_of_job(slash + 1); /* its limit holds for what is inside it */
+        bool inside = slash && is_of_job(slash + 1); /* the outer limit holds as well */
 
         *slash = '\0';
         if (inside || strlen(own) < strlen(mount) || (!leaf && !is_delegated(own))) {
@@ -293,7 +295,7 @@ static void find_base(struct cgroups *cg, const char *setting)
     free(limit);
 }
 
-/* --- those of launchers that were lost --- */
+/* --- cgroups of lost launchers --- */
 
 static void remove_stale(const struct launcher *l, const char *base)
 {
@@ -338,7 +340,7 @@ void cgroups_destroy(struct launcher *l)
     l->cgroups = NULL;
 }
 
-/* --- of a job --- */
+/* --- the cgroup of a job --- */
 
 static uint64_t count_kills(const struct nodejob *j)
 {
@@ -350,7 +352,7 @@ static uint64_t count_kills(const struct nodejob *j)
     return n;
 }
 
-/* Memory of the host in MiB. */
+/* Return the memory of the host in MiB. */
 static uint64_t host_memory(void)
 {
     struct sysinfo si;
@@ -376,9 +378,10 @@ static int make(struct nodejob *j, const struct cgroups *cg, errmsg_t *err)
     if (put(c->dir, n->limit, text) < 0)
         return errmsg_fail(err, errno, "cannot write %s of %s: %s", n->limit, c->dir,
                            strerror(errno));
-    /* What is swapped out would not count; kernels without swap have no such file. */
+    /* Swapped memory would not count against the limit; kernels without swap do not have this
+     * file. */
     (void)put(c->dir, n->swap, cg->v1 ? text : "0");
-    /* A session divides its own, and all its jobs stay below the limit. */
+    /* A session divides its own cgroup, and all its jobs stay below the limit. */
     if (j->run.flags & WIRE_F_NESTED)
         (void)setxattr(c->dir, "user.delegate", "1", 1, 0);
     if (asprintf(&procs, "%s/cgroup.procs", c->dir) < 0)
@@ -411,14 +414,14 @@ void cgroup_make(struct nodejob *j)
         return;
     cgroup_remove(j);
 fail:
-    /* Nodes of a job are mostly alike: one says it for all. */
+    /* The nodes of a job are mostly alike: the first one reports it for all. */
     if (j->run.node == 0)
         launcher_send_warning(j, "memory is counted but not limited to %s on %s: %s",
                               size_format(j->run.memory << 20, size, sizeof(size)),
                               nodejob_node_name(j), err.text);
 }
 
-/* Spawned tasks are in that of their job. */
+/* Spawned tasks are in the cgroup of the job that spawned them. */
 const int *cgroup_procs(const struct nodejob *j)
 {
     if (j->host)
@@ -449,7 +452,7 @@ void cgroup_task_ended(struct task *t)
             t->rank, spawn_status_text(t->status, text, sizeof(text)), size, nodejob_node_name(j));
 }
 
-/* Those of sessions inside go first. */
+/* Remove a cgroup, after the cgroups of sessions inside it. */
 static int remove_tree(const char *path, int depth)
 {
     struct dirent *de;

@@ -1,12 +1,15 @@
 /* env.c - the environment of tasks.
  *
- * It is built once per job: the client's variables, except those that do not apply to a task, then
- * those of the job.  Some places at the end differ from task to task (struct env), so env_task()
- * only rewrites these.  The changes by plugins (struct changes) are a layer above the client's
- * variables.
+ * Purpose: the environment is built once per job, from the variables of the client, except those
+ * that do not apply to a task, and the variables of the job.  Some entries at the end of the vector
+ * differ from task to task (struct env), so env_task() rewrites only these.  The changes by plugins
+ * (struct changes) are a layer above the variables of the client.
  *
- * The cores, gpus and memory of a node are divided among its tasks: task i of n gets the i-th of n
- * parts of the sorted ids.  If there are fewer ids than tasks, each task gets one id, in turn.
+ * Shares: the cores, gpus and memory of a node are divided among its tasks.  Task i of n gets the
+ * i-th of n parts of the sorted ids.  If there are fewer ids than tasks, each task gets one id, in
+ * turn.
+ *
+ * Failure: -1 or NULL with ENOMEM.
  */
 #include "config.h"
 #include "launcher.h"
@@ -21,7 +24,7 @@
 
 #define ROOM 40
 
-/* The client's variables that do not apply to a task; prefixes end in '*'. */
+/* The variables of the client that do not apply to a task.  A prefix ends in '*'. */
 static const char *const dropped[] = {
     "PMI_*",
     "PMIX_*",
@@ -42,7 +45,7 @@ static const char *const dropped[] = {
     "OMPI_MCA_btl_vader_backing_directory",
     "OMPI_MCA_btl_sm_backing_directory",
     "HYDI_CONTROL_FD",
-    /* of a batch script: the nodes of the whole session, which are not the job's */
+    /* in a batch script: the nodes of the whole session instead of those of the job */
     "HYDRA_HOST_FILE",
     "I_MPI_HYDRA_HOST_FILE",
     "OMPI_MCA_orte_default_hostfile",
@@ -120,7 +123,7 @@ void env_compact(struct env *e)
     e->n = n;
 }
 
-/* --- what is the job's own --- */
+/* --- variables of the job --- */
 
 static size_t name_length(const char *var)
 {
@@ -201,8 +204,8 @@ char **env_changes_apply(const struct changes *c, char *const *env)
     return v;
 }
 
-/* How deep a session would be that a task starts: the launcher's own environment says where this
- * one is. */
+/* Return the level of a session that a task would start: the environment of the launcher holds the
+ * level of this session. */
 static unsigned long job_level(void)
 {
     const char *s = getenv("FLUX_JOB_LEVEL");
@@ -210,7 +213,7 @@ static unsigned long job_level(void)
     return (s && getenv("FLUX_JOB_ID") ? strtoul(s, NULL, 10) : 0) + 1;
 }
 
-/* Has the client, or a plugin, set or removed a variable? */
+/* Returns whether the client or a plugin has set or removed a variable. */
 static bool is_said(const struct nodejob *j, const char *name)
 {
     const char *val;
@@ -240,7 +243,7 @@ static int add_mpi(struct env *e, struct nodejob *j)
     /* MPICH 5 does not choose between PMI-1 and PMIx by itself. */
     if (task_has_pmi(j) && j->pmix && !is_said(j, "MPIR_CVAR_PMI_VERSION"))
         rc |= add(e, "MPIR_CVAR_PMI_VERSION=1");
-    /* Without this word Intel MPI refuses to spawn. */
+    /* Without this variable Intel MPI refuses to spawn. */
     if (task_has_pmi(j) && !is_said(j, "I_MPI_SPAWN"))
         rc |= add(e, "I_MPI_SPAWN=on");
     e->n += pmix_env(j, e->vars + e->n);
@@ -266,7 +269,7 @@ static int add_job(struct env *e, struct nodejob *j)
     return rc;
 }
 
-/* --- shares --- */
+/* --- shares of resources --- */
 
 static int add_id(strbuf_t *sb, uint32_t lo, uint32_t hi)
 {
@@ -276,8 +279,8 @@ static int add_id(strbuf_t *sb, uint32_t lo, uint32_t hi)
                     : strbuf_addf(sb, "%s%u-%u", comma, lo, hi);
 }
 
-/* Part i of n of a set, "NAME=set", or as a list "0,1,2" (no ranges); malloc'd.  A set that cannot
- * be read, or is empty, has no parts. */
+/* Return part i of n of a set, as "NAME=set", or as a list "0,1,2" without ranges; malloc'd.  A set
+ * that cannot be read, or is empty, has no parts. */
 static char *share(const char *name, const idset_t *set, uint32_t i, uint32_t n, bool list)
 {
     size_t count = idset_count(set), from, to;
@@ -319,7 +322,8 @@ static void drop_var(struct env *e, const char *name)
     e->n = n;
 }
 
-/* FLUX_TASK_THREADS tells, in what a task submits, our own word from that of a person. */
+/* FLUX_TASK_THREADS tells, when the client is itself a task, a number of threads that a launcher
+ * has set from one that the user has set. */
 static int add_threads(struct env *e, const struct nodejob *j, uint32_t n)
 {
     const char *now = env_get(j->env, "OMP_NUM_THREADS");
@@ -346,9 +350,9 @@ bool env_shares_cores(const struct nodejob *j)
     return sched_getaffinity(0, sizeof(set), &set) < 0 || (uint32_t)CPU_COUNT(&set) < j->ntasks;
 }
 
-/* What makes libraries yield the processor while they wait.  MPICH 5 calls sched_yield() by
- * itself, which does not help; its throttle sleeps for a microsecond after that many polls in
- * vain.  MPICH 4 has no such switch.  Intel MPI: 2 is sched_yield(). */
+/* Variables that make libraries yield the processor while they wait.  MPICH 5 calls sched_yield()
+ * by itself, which does not help; its throttle sleeps for a microsecond after this number of
+ * unsuccessful polls.  MPICH 4 has no such switch.  Intel MPI: 2 is sched_yield(). */
 static const struct {
     const char *name, *value;
 } patient[] = {
@@ -359,7 +363,7 @@ static const struct {
     {"OMP_WAIT_POLICY", "passive"},
 };
 
-/* Tasks that have to share cores, be it with those of brokers beside ours, must not wait for each
+/* Tasks that share cores, also with tasks of other brokers of the host, must not wait for each
  * other in a loop, as MPI libraries and OpenMP do by default. */
 static int add_waiting(struct env *e, const struct nodejob *j)
 {
@@ -380,7 +384,7 @@ static int add_waiting(struct env *e, const struct nodejob *j)
     return rc;
 }
 
-/* The resources of the job on this node, if they are known. */
+/* Add the resources of the job on this node, if they are known. */
 static int add_shares(struct env *e, struct nodejob *j)
 {
     if (!(j->run.flags & WIRE_F_GPU_OFF) && !idset_empty(j->gpus)) {
@@ -476,7 +480,7 @@ int env_build(struct env *e, struct nodejob *j)
         calloc(j->run.envc + ROOM + j->changes.n + pmix_env_max(j) + l->nouter, sizeof(*e->vars));
     if (!e->vars)
         return -1;
-    /* The first place is never that of a share: 0 means none. */
+    /* The first entry is never a share: index 0 means that there is no share. */
     e->vars[e->n++] = j->mark;
     for (size_t i = 0; i < l->nouter; i++)
         e->vars[e->n++] = l->outer[i];
@@ -498,7 +502,7 @@ int env_build(struct env *e, struct nodejob *j)
     }
     rc |= add_job(e, j);
     rc |= add_waiting(e, j);
-    rc |= add_shares(e, j); /* after all removals: it remembers places */
+    rc |= add_shares(e, j); /* after all removals, because it remembers indexes */
     rc |= add_mpi(e, j);
     return rc;
 }

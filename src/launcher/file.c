@@ -1,16 +1,16 @@
 /* file.c - labeled output in files: "TASK: " before each line.
  *
- * The tasks write into pipes.  All whole lines that have arrived go to the file in one write(2)
- * with O_APPEND, so lines of different tasks and nodes do not mix.  A line of more than
+ * Purpose: the tasks write into pipes.  All complete lines that have arrived go to the file in one
+ * write(2) with O_APPEND, so lines of different tasks and nodes do not mix.  A line of more than
  * LINE_MAX_LEN bytes is split.  Tasks of a node that write to one file share its descriptor.
  *
- * A file may hang, so starters open, write and close it (starter.c), one operation per file at a
- * time.  It is opened before the first task that writes to it starts.  When PENDING_MAX bytes wait
- * for the file, its tasks are no longer read.  The job ends after the file is closed, unless the
- * job is killed.
+ * Works: a file may hang, so starters open, write and close it (starter.c), one operation per file
+ * at a time.  The file is opened before the first task that writes to it starts.  When PENDING_MAX
+ * bytes wait for the file, the output of its tasks is no longer read.  The job ends after the file
+ * is closed, unless the job is killed.
  *
- * Failure: a fifo or a terminal is refused.  A file that cannot be written fails the job once; its
- * later output is read and discarded, so no task blocks.
+ * Failure: a fifo or a terminal is refused.  A file that cannot be written fails the job once; the
+ * output that follows is read and discarded, so the tasks do not block.
  */
 #include "config.h"
 #include "launcher.h"
@@ -31,23 +31,23 @@
 
 struct outfile {
     struct nodejob *job;
-    struct batch batch; /* writes, and the end */
+    struct batch batch; /* the works that write and close the file */
     char *name;
     int fd;        /* -1: not open */
-    buf_t *lines;  /* to be written */
-    uint32_t rank; /* of the task that wrote the first of them */
-    bool busy;     /* some are being written */
+    buf_t *lines;  /* complete lines that have still to be written */
+    uint32_t rank; /* the task that wrote the first of these lines */
+    bool busy;     /* a work writes lines */
     bool broken;
     bool closing;
 };
 
-/* Of a file: to open it, to write lines, or to close it. */
+/* A work that opens a file, writes lines, or closes it. */
 struct filework {
     struct work w;
     struct outfile *f;
-    struct spawn_file sf; /* names; NULL: it is open */
-    unsigned mask;        /* 1 + umask, 0: that of the launcher */
-    buf_t *lines;         /* NULL: to be closed */
+    struct spawn_file sf; /* names of the file; NULL: it is open */
+    unsigned mask;        /* 1 + umask; 0: the umask of the launcher */
+    buf_t *lines;         /* NULL: the file is to be closed */
     int fd;
     uint32_t rank;
 };
@@ -90,9 +90,9 @@ static struct filework *filework_create(struct outfile *f, uint32_t rank,
     return fw;
 }
 
-/* --- opening: before the first task that writes to it --- */
+/* --- opening: before the first task that writes to the file --- */
 
-/* A fifo or a terminal can block a writer although nothing is wrong with it. */
+/* Returns whether a write may block although the file is in order: a fifo or a terminal. */
 static bool can_block(int fd)
 {
     struct stat st;
@@ -104,7 +104,7 @@ static void open_run(struct work *w, pid_t *pid)
 {
     struct filework *fw = (struct filework *)w;
     const struct spawn_file *sf = &fw->sf;
-    mode_t before = umask(0077); /* this thread's */
+    mode_t before = umask(0077); /* the umask of this thread */
 
     umask(fw->mask ? (mode_t)(fw->mask - 1) & 0777 : before);
     fw->fd = open(sf->path, sf->flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
@@ -213,7 +213,7 @@ static void worked(struct work *w)
                 launcher_source_resume(j->l, &j->tasks[i].out[k].src);
 }
 
-/* Write the lines that have collected during the previous write. */
+/* Write the lines that were collected during the previous write. */
 static void file_flush(struct outfile *f)
 {
     struct filework *fw;
@@ -241,7 +241,7 @@ bool file_full(const struct stream *s)
     return !s->file->broken && buf_len(s->file->lines) >= PENDING_MAX;
 }
 
-/* Written, and closed? */
+/* Returns whether all lines are written and the file is closed. */
 static bool file_done(struct outfile *f)
 {
     struct filework *fw;

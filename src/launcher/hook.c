@@ -1,5 +1,5 @@
-/* hook.c - prolog and epilog: programs of the site that run on each node before a job's tasks, and
- * after all its processes are gone.
+/* hook.c - prolog and epilog: programs of the site that run on each node before the tasks of a job,
+ * and after all its processes are gone.
  *
  *    state of a job  meaning                                   left when                by
  *    JOB_NEW         a starter may be starting the prolog      the starter comes back   started
@@ -8,18 +8,20 @@
  *                    is being started, or runs
  *
  * Invariants:
- *  1. A hook leads a process group, which is killed after the time limit, and, for the prolog, when
- *     the job is killed.  Processes that a hook leaves behind end with the job (hunt.c).
- *  2. A hook has the job's environment without the variables of tasks, /dev/null as input, and / as
- *     working directory.  If it fails, the error message contains the first OUTPUT_KEPT bytes of
- *     its output.
- *  3. A job whose prolog has begun gets its epilog, however it ends: a launcher that is told to
- *     leave runs it first, and the successor of a lost launcher runs it (record.c).
- *  4. The program may be on a file system that hangs, which counts as its time.  A child that then
- *     cannot be killed is left behind after GIVE_UP; the work that starts it keeps its data.
+ *  1. A hook leads a process group, which is killed after the time limit and, in the case of the
+ *     prolog, when the job is killed.  Processes that a hook leaves behind end with the job
+ *     (hunt.c).
+ *  2. A hook has the environment of the job without the variables of tasks, /dev/null as input, and
+ *     / as working directory.  If it fails, the error message contains the first OUTPUT_KEPT bytes
+ *     of its output.
+ *  3. A job whose prolog has begun gets its epilog, however the job ends: a launcher that is about
+ *     to end runs the epilog first, and the successor of a lost launcher runs it (record.c).
+ *  4. The program may be on a file system that hangs; the time limit includes this delay.  A child
+ *     that cannot be killed at the end of the limit is left behind after GIVE_UP; the work that
+ *     starts it keeps its data.
  *
- * Failure: a prolog that cannot be run, fails or exceeds its time fails the job; an epilog that
- * does is reported as a note.
+ * Failure: a prolog that cannot be run, fails or exceeds its time limit fails the job; such a
+ * failure of an epilog is reported as a note.
  */
 #include "config.h"
 #include "launcher.h"
@@ -47,14 +49,14 @@ struct hook {
     struct nodejob *job;
     const char *what; /* "prolog", "epilog" */
     const char *program;
-    pid_t pid; /* 0: not there yet, or reaped */
+    pid_t pid; /* 0: not started yet, or reaped */
     struct starting *starting;
     struct source timer;
     struct source out;
     char text[OUTPUT_KEPT + 1];
     size_t len;
     bool late;
-    bool hung; /* its start hangs, and its time is over */
+    bool hung; /* its start hangs, and its time limit has passed */
     bool epilog;
     bool done;
 };
@@ -62,7 +64,7 @@ struct hook {
 /* The work that starts a hook. */
 struct starting {
     struct work w;
-    struct hook *hook; /* NULL: it was given up */
+    struct hook *hook; /* NULL: the hook was given up */
     const char *what;
     char *argv[2];
     struct env env;
@@ -70,7 +72,7 @@ struct starting {
     struct spawn_limit tag;
     struct spawn_fd fds[3];
     struct spawn_params sp;
-    int out; /* of the child */
+    int out; /* descriptor of the output of the child */
 };
 
 static int arm(struct hook *k, double t);
@@ -201,7 +203,7 @@ static void started(struct work *w)
         if (w->reaped)
             (void)hook_reaped(l, w->pid, w->status);
     } else if (!w->failed && !w->reaped) {
-        kill(-w->pid, SIGKILL); /* it is reaped as an adopted one */
+        kill(-w->pid, SIGKILL); /* it is reaped as an adopted child */
         errmsg_set(&w->err, "no memory to run the %s", st->what);
     }
     if (k && !k->pid && !k->done) {
@@ -280,7 +282,7 @@ static struct hook *hook_create(struct nodejob *j, bool epilog, errmsg_t *err)
     return NULL;
 }
 
-/* Why a hook failed, with what it wrote, on one line. */
+/* Write the reason why a hook failed, with its output, on one line. */
 static void explain(struct hook *k, int status, char *buf, size_t size)
 {
     char why[128], *nl;
@@ -307,7 +309,7 @@ static void explain(struct hook *k, int status, char *buf, size_t size)
              nodejob_node_name(k->job), why, k->len ? " (" : "", k->text, k->len ? ")" : "");
 }
 
-/* A job of a lost launcher is unknown to the module: only the broker's log is left. */
+/* The module does not know a job of a lost launcher: only the log of the broker is left. */
 static void tell(struct nodejob *j, const char *text)
 {
     if (j->heir)
@@ -316,7 +318,7 @@ static void tell(struct nodejob *j, const char *text)
         launcher_send_note(j, "%s", text);
 }
 
-/* It was not started. */
+/* Handle a hook that could not be started. */
 static void failed(struct hook *k, const char *why)
 {
     k->done = true;

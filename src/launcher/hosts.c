@@ -1,8 +1,8 @@
 /* hosts.c - the nodes of a job that are brokers of one host, for MPI (see doc/mpi.rst).
  *
- * Hosts are numbered in the order of their first nodes, so all nodes of a job number them alike.
- * Nodes of the same name are one host, unless wrexec.share-hosts is "no" or the names are unknown.
- * Where names would mislead, rank 0 has replaced them (coord_hosts.c of wrexec).
+ * Purpose: hosts are numbered in the order of their first nodes, so all nodes of a job number them
+ * alike.  Nodes with the same name are one host, unless wrexec.share-hosts is "no" or the names are
+ * unknown.  Where names would be misleading, rank 0 has replaced them (coord_hosts.c of wrexec).
  *
  * Failure: -1 or NULL with ENOMEM.
  */
@@ -17,7 +17,7 @@
 #include "libidset/hostlist.h"
 #include "libpmi/pmi_mapping.h"
 
-/* Number the names of the list; 0, or -1 with ENOMEM. */
+/* Number the names of the list.  Returns 0, or -1 with ENOMEM. */
 static int number(const hostlist_t *hl, uint32_t *numbers, uint32_t nnodes, uint32_t *nhosts)
 {
     hmap_t *known = hmap_create_str(NULL);
@@ -44,7 +44,7 @@ int hosts_number(const struct nodejob *j, uint32_t **numbers, uint32_t *nhosts)
 
     *numbers = NULL;
     *nhosts = j->run.nnodes;
-    /* Without a comma it is one range, in which no name occurs twice. */
+    /* A list without a comma is one range, in which no name occurs twice. */
     if (j->l->separate_hosts || j->run.nnodes < 2 || !strchr(j->hosts, ','))
         return 0;
     if (!(hl = hostlist_parse(j->hosts, NULL)))

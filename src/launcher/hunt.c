@@ -1,23 +1,25 @@
 /* hunt.c - ends the processes of a job that are not tasks, but were started by tasks.
  *
- * While a job runs, only SIGTERM, which tells a job to end, goes to these processes too
- * (hunt_terminate()): once per round of the loop, in one walk through /proc for all jobs concerned.
- * Members of the process groups of tasks have received it before.  The programs of a session inside
- * the job are left out, because a session ends its own jobs; so are the processes that they have
- * started, which have another tag.
+ * SIGTERM: while a job runs, SIGTERM, which asks a job to end, is the only signal that goes to
+ * these processes too (hunt_terminate()): once per round of the loop, in one walk through /proc for
+ * all jobs concerned.  Members of the process groups of tasks have received it before.  The
+ * programs of a session inside the job are left out, because a session ends its own jobs; so are
+ * the processes that they have started, which have another tag.
  *
- * After its last task, the remaining processes of a job are children of the launcher, a subreaper,
- * and their children will be.  They are killed, at once or after the grace period of a job that got
- * SIGTERM; the job ends when none are left (hunt_leftovers()).
+ * End: after its last task, the remaining processes of a job are children of the launcher, which is
+ * a subreaper, and the descendants of these processes become its children in turn.  They are killed
+ * at once, or after the grace period of a job that got SIGTERM.  The job ends when no process is
+ * left (hunt_leftovers()).
  *
- * A process is assigned to a job by its tag (tag.c).  Without a tag, its process group or the mark
- * in its environment decides.  A process may have got rid of all of these, but only on purpose: it
- * has lowered the limit that holds the tag.  As it has lost its parent, too, nothing tells which
- * job it belongs to.  It ends with the first job that ends and that is not younger than the
- * process: at the latest, thus, with its own.
+ * Assignment: the tag of a process names its job (tag.c).  Without a tag, its process group or the
+ * mark in its environment decides.  A process that shows none of these has dropped them on purpose:
+ * it has lowered the limit that holds the tag.  Since its parent is gone as well, its job cannot be
+ * determined.  It ends with the first job that ends and is not younger than the process, which is
+ * its own job at the latest.
  *
- * A child keeps its pid until this thread reaps it, so a signal to the pid cannot hit another
- * process.  Other processes are held by a descriptor while they are examined.
+ * Races: a child keeps its pid until this thread reaps it, so a signal to the pid cannot reach
+ * another process.  Processes that are not children are held by a descriptor while they are
+ * examined.
  */
 #include "config.h"
 #include "launcher.h"
@@ -33,11 +35,12 @@
 #include "libutil/clock.h"
 #include "libutil/strutil.h"
 
-#define TRIES 50 /* a millisecond each */
+#define TRIES 50 /* at least a millisecond each */
 
 /* --- one process --- */
 
-/* Is a process in the group of one of the job's tasks?  The id of a live group is not reused. */
+/* Returns whether a process is in the group of a task of the job.  The id of a live group is not
+ * reused. */
 static bool in_group(const struct nodejob *j, pid_t pid)
 {
     pid_t group = getpgid(pid);
@@ -48,7 +51,8 @@ static bool in_group(const struct nodejob *j, pid_t pid)
     return false;
 }
 
-/* Does a process belong to this job?  1, 0, or -1 with EAGAIN: it has no environment yet. */
+/* Returns 1 if a process belongs to this job, 0 if not, or -1 with EAGAIN if its environment is not
+ * there yet. */
 static int is_of(struct nodejob *j, pid_t pid)
 {
     struct nodejob *owner;
@@ -64,20 +68,20 @@ static bool is_ours(struct launcher *l, pid_t pid)
            starters_have(l, pid);
 }
 
-/* --- what is left at the end --- */
+/* --- processes that are left at the end --- */
 
 struct hunt {
     struct nodejob *j;
-    bool alone; /* no other job is here */
-    bool spare; /* it may end by itself yet */
+    bool alone; /* the launcher has only this job */
+    bool spare; /* a process may still end by itself */
     bool found;
     bool unsure;
-    bool patient; /* who has no environment by now has none */
+    bool patient; /* a process without an environment counts as having none */
 };
 
-/* Does nothing tell the job of an orphan, although every job has a tag?  A job without a tag may
- * have processes that have cleared their environment, so none is taken for hidden as long as it
- * runs. */
+/* Returns whether nothing names the job of an orphan although every job has a tag.  A job without a
+ * tag may have processes that have cleared their environment, so no process counts as hidden while
+ * such a job runs. */
 static bool is_hidden(const struct hunt *h, pid_t pid)
 {
     struct launcher *l = h->j->l;
@@ -138,7 +142,8 @@ bool hunt_leftovers(struct nodejob *j)
 
 /* --- SIGTERM to all --- */
 
-/* Is a process part of a session?  A session ends its processes in an order of its own. */
+/* Returns whether a process is part of a session, which ends its processes in an order of its
+ * own. */
 static bool is_session(pid_t pid)
 {
     char path[64], exe[4096];

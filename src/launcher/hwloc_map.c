@@ -3,15 +3,15 @@
  * Invariants:
  *  1. Cores have the numbers of the inventory: the same function sets up the topology, with the
  *     same components of hwloc.
- *  2. Only the machine is asked.  Variables HWLOC_* of the session's environment (an XML file, a
- *     synthetic machine, other roots and components) are hidden meanwhile, and so are hwloc's
- *     plugins, which would examine devices and map vendors' drivers.
+ *  2. The result describes this machine only.  The variables HWLOC_* of the environment (an XML
+ *     file, a synthetic machine, other roots and components) are hidden during the discovery, and
+ *     so are the plugins of hwloc, which would examine devices and map the drivers of vendors.
  *  3. Processors that the cgroup forbids do not exist, and cores are numbered without them.  A core
- *     is reduced to the processors to which this thread is bound.  A core without any of these can
- *     only come from a configuration, and stays whole.
- *  4. Only the result is kept: one set per core, without processors from CPU_SETSIZE on.
+ *     is reduced to the processors to which this thread is bound.  A core without such a processor
+ *     can only come from a configuration, and stays whole.
+ *  4. Only the result is kept: one set per core, without the processors from CPU_SETSIZE on.
  *
- * Failure: NULL with an error message, and nothing is kept.
+ * Failure: NULL with an error message, and no memory stays allocated.
  */
 #include "config.h"
 #include "hwloc_map.h"
@@ -27,7 +27,8 @@
 
 extern char **environ;
 
-/* The environment without what steers hwloc; the strings are those of the old one. */
+/* Return the environment without the variables of hwloc; its strings are those of the old
+ * environment. */
 static char **plain_environ(void)
 {
     char **env;
@@ -44,8 +45,8 @@ static char **plain_environ(void)
     return env;
 }
 
-/* A set of hwloc as one of the kernel's, both without what `within` (NULL: all) has not, unless
- * that leaves nothing. */
+/* Convert a set of hwloc to a set of the kernel, reduced to the processors in `within` (NULL: all)
+ * unless that leaves none. */
 static void to_cpus(hwloc_const_bitmap_t set, hwloc_const_bitmap_t within, cpu_set_t *cpus)
 {
     if (within && !hwloc_bitmap_intersects(set, within))

@@ -1,5 +1,6 @@
-/* Between the launcher and its shared object for hwloc (hwloc_map.c): which processors each core
- * has.  The launcher maps the object when the first job is to be bound, and only while it asks.
+/* The interface between the launcher and its shared object for hwloc (hwloc_map.c), which finds the
+ * processors of each core.  The launcher maps the object for the first job whose tasks are to be
+ * bound, and unmaps it after the call.
  */
 #ifndef LAUNCHER_HWLOC_MAP_H
 #define LAUNCHER_HWLOC_MAP_H
@@ -12,10 +13,11 @@
 
 struct hwloc_map {
     int abi;
-    /* The processors of cores 0.., numbered as in the inventory (libresource/reshwloc_cores.h); to
-     * be freed by the caller.  Of a core that the calling thread may use in part only that part.
-     * `synthetic`: hwloc's description of a machine to take instead of this one, or NULL.  No other
-     * thread may look at the environment meanwhile.  NULL with an error message. */
+    /* Return the processors of the cores from 0 on, numbered as in the inventory
+     * (libresource/reshwloc_cores.h); the caller frees the array.  A core that the calling thread
+     * may use only in part is reduced to this part.  `synthetic` is hwloc's description of a
+     * machine to use instead of this one, or NULL.  No other thread may use the environment during
+     * the call.  Returns NULL with an error message. */
     cpu_set_t *(*read)(const char *synthetic, size_t *ncores, char *err, size_t size);
 };
 

@@ -1,37 +1,41 @@
-/* flux-launcher - the parent of all tasks that run on a broker's node.
+/* flux-launcher - the parent of all tasks that run on the node of a broker.
  *
  *    flux-launcher --fd=N --rank=R [--sweep=TOKEN] --token=TOKEN
  *
  * Purpose: the wrexec module starts a launcher for its first job, and exchanges frames with it over
- * descriptor N (exec_wire.h).  The launcher is small and does not know messages: it starts a
- * process at little more than the kernel's cost, and the broker, with its threads and memory, never
- * forks.
+ * descriptor N (exec_wire.h).  The launcher is small and does not handle messages: it starts a
+ * process at little more than the cost of the kernel, and the broker, with its threads and memory,
+ * never forks.
  *
  * Invariants:
  *  1. The loop blocks only in epoll_wait(), with two short exceptions: to identify a process that
- *     has just begun to execute, or to see whether a hanging one dies.  Grace periods of tasks are
- *     the module's business.  Operations on the user's files, which may hang for ever, are works of
- *     starters, the threads that share the loop (starter.c).
+ *     has just begun to execute, and to see whether a hanging process dies.  The module measures
+ *     the grace periods of tasks.  Operations on the files of the user, which may hang, are works
+ *     of starters, the threads that share the loop (starter.c).
  *  2. The launcher is a child subreaper: a process that a task leaves behind becomes its child, and
  *     ends with the job.
- *  3. When the connection ends (the broker or the module is gone) the launcher kills all processes,
- *     waits for them, runs the epilogs, removes its directories, and exits.
+ *  3. When the connection ends, because the broker or the module is gone, the launcher kills all
+ *     processes, waits for them, runs the epilogs, removes its directories, and exits.
  *  4. When the launcher is killed, tasks die by their parent-death signal.  The next launcher,
  *     which is given --sweep=TOKEN, finds their descendants by the tag, or by the token in the
  *     environment, and runs the epilogs of the lost jobs.
  *  5. Memory is bounded: output by the credit of its job, standard input by its window, PMI by the
- *     server's bounds.  A task that does not read its PMI answers is not read.
+ *     bounds of the server.  The requests of a task that does not read its PMI answers are not
+ *     read.
  *
  *    nodejob.c  the life of a job on this node    pmi.c      PMI-1; shm.c its shared memory
  *    task.c     prepares tasks                    pmix.c     PMIx; pmix_server.c starts its server
  *    starter.c  threads that start tasks          offer.c    lets tasks connect to it on demand
  *    env.c      environments of tasks             share.c    one server for the brokers of a host
  *    bind.c     binds tasks to cores              hook.c     runs prolog and epilog
- *    stream.c   moves output and input            record.c   remembers which epilogs are due
+ *    stream.c   moves output and input            record.c   records the epilogs that are due
  *    file.c     writes labeled output to files    lua.c      runs plugins
- *    tag.c      tells the job of a process        object.c   maps shared objects on demand
- *    orphan.c   notices processes that are left   backing.c  directories of jobs
- *    hunt.c     ends them                         cgroup.c   limits memory
+ *    tag.c      identifies the job of a process   object.c   maps shared objects on demand
+ *    orphan.c   detects processes that are left   backing.c  directories of jobs
+ *    hunt.c     ends these processes              cgroup.c   limits memory
+ *
+ * Failure: an error at the start, or a lack of memory for a frame, ends the launcher, and with it
+ * its jobs (4).
  */
 #include "config.h"
 #include "launcher.h"
@@ -68,7 +72,7 @@ extern char **environ;
 #define HUNG_MAX 255
 #define NOTES_MAX 100 /* per job on this node: the job's event log keeps each note */
 
-/* --- sources --- */
+/* --- sources of events --- */
 
 static int source_ctl(struct launcher *l, struct source *s, int op)
 {
@@ -90,7 +94,7 @@ int launcher_source_start(struct launcher *l, struct source *s, int fd, uint32_t
     return 0;
 }
 
-/* The source is removed, not muted: epoll would report a hang-up repeatedly. */
+/* The source is removed, because epoll would report a hang-up of a muted source repeatedly. */
 void launcher_source_pause(struct launcher *l, struct source *s)
 {
     if (s->fd >= 0 && s->armed)
@@ -144,7 +148,7 @@ void launcher_send_frame(struct launcher *l, enum wire_type type, uint64_t job, 
     const struct iovec parts[] = {{(void *)(uintptr_t)fixed, fixedlen},
                                   {(void *)(uintptr_t)data, len}};
 
-    /* If a frame were dropped, the module would wait for ever: without memory the launcher ends. */
+    /* If a frame were dropped, the module would wait forever: without memory the launcher ends. */
     if (exec_wire_put(l->out, type, job, parts, 2) < 0)
         l->stop = true;
 }
@@ -242,7 +246,7 @@ static void handle_frame(struct launcher *l, const struct wire_frame *f)
     struct nodejob *j = hmap_get_u64(l->jobs, f->job);
 
     if (f->type == WIRE_RUN || (f->type == WIRE_BAD && f->said == WIRE_RUN)) {
-        nodejob_run(l, f->job, f->payload, f->len); /* a bad one is refused there */
+        nodejob_run(l, f->job, f->payload, f->len); /* the job refuses a malformed request */
         return;
     }
     if (f->type == WIRE_CONFIG) {
@@ -322,7 +326,7 @@ static void signals_ready(struct source *s, uint32_t events)
     nodejobs_reap(l);
 }
 
-/* --- what a launcher before this one left behind --- */
+/* --- the processes of a lost launcher --- */
 
 struct sweep {
     const char *token;
@@ -331,7 +335,8 @@ struct sweep {
     bool unsure;
 };
 
-/* Kernel threads never have an environment; other processes lack one for a moment of execve(2). */
+/* Returns whether a process is a kernel thread, which never has an environment; other processes
+ * lack one for a moment of execve(2). */
 static bool kernels_own(pid_t pid)
 {
     char path[64], exe[1];
@@ -340,8 +345,9 @@ static bool kernels_own(pid_t pid)
     return readlink(path, exe, sizeof(exe)) < 0 && errno == ENOENT;
 }
 
-/* The orphans of a lost launcher go to the next subreaper above it, which is above this launcher,
- * too.  Init is left out: the orphans of all others are there. */
+/* Returns whether a process may be an orphan of a lost launcher.  Such an orphan goes to the next
+ * subreaper above the lost launcher, which is above this launcher too.  Init is left out, because
+ * it has the orphans of all users. */
 static bool is_adopted(pid_t pid)
 {
     pid_t parent = proctree_parent(pid);
@@ -385,8 +391,9 @@ static int find_outer(struct launcher *l)
     return 0;
 }
 
-/* Repeated a moment later while processes are found: one may be forking, or executing a program.
- * Repetition is limited: a process may be unkillable, or have no environment at all. */
+/* Kill the processes of the lost launcher.  The sweep is repeated after a moment while it finds
+ * processes, because a process may be forking or executing a program.  The number of sweeps is
+ * limited, because a process may be unkillable, or have no environment at all. */
 static void sweep(struct launcher *l)
 {
     struct sweep s = {.token = l->lost};
@@ -399,7 +406,8 @@ static void sweep(struct launcher *l)
         l->sweeps = 0;
 }
 
-/* No process of the lost launcher can make files in its directory any more: remove that. */
+/* Forget the lost launcher: no process of it can make files in its directory any longer, so the
+ * directory is removed. */
 static void forget_lost(struct launcher *l)
 {
     launcher_send_frame(l, WIRE_SWEPT, 0, &l->remain, sizeof(l->remain), NULL, 0);
@@ -408,7 +416,7 @@ static void forget_lost(struct launcher *l)
     records_run(l);
 }
 
-/* --- life --- */
+/* --- start and end --- */
 
 static int raise_limit(struct launcher *l)
 {
@@ -463,7 +471,7 @@ static int launcher_init(struct launcher *l, int fd)
     return starters_init(l);
 }
 
-/* Milliseconds to wait for events at most, -1: for ever. */
+/* Return the longest time to wait for events, in milliseconds; -1: without limit. */
 static int patience(const struct launcher *l)
 {
     if (!list_empty(&l->spawning) || starters_wait(l))
@@ -473,14 +481,14 @@ static int patience(const struct launcher *l)
     return l->wake < 1000000000 ? (int)(l->wake / 1000) + 1 : -1;
 }
 
-/* Handle one round of events, waiting at most this many milliseconds (-1: for ever). */
+/* Handle one round of events.  Waits at most this number of milliseconds, or without limit (-1). */
 static void launcher_events(struct launcher *l, int ms)
 {
     struct epoll_event ev[EVENTS];
     int n = epoll_wait(l->epfd, ev, EVENTS, ms);
 
-    /* A source closed by an earlier event of this round has descriptor -1; its memory goes with its
-     * job, in nodejobs_step(). */
+    /* A source that an earlier event of this round has closed has descriptor -1; its memory is
+     * freed with its job, in nodejobs_step(). */
     for (int i = 0; i < n; i++) {
         struct source *s = ev[i].data.ptr;
 
@@ -491,7 +499,7 @@ static void launcher_events(struct launcher *l, int ms)
 
 enum { NOT_LEAVING, EPILOGS, REMOVING };
 
-/* Step by step, since each step may hang. */
+/* Do the next step of the end of the launcher; each step may have to wait. */
 static void leave(struct launcher *l)
 {
     l->wake = UINT64_MAX;
@@ -543,8 +551,8 @@ static void run(struct launcher *l)
         orphans_over(l);
 }
 
-/* The broker's terminal is not for tasks: those that lead no session of their own would be stopped
- * when they read from it.  This drops it for us and what we start, and for nobody else. */
+/* Give up the terminal of the broker, for this process and its children only.  A task that does not
+ * lead a session of its own would be stopped when it reads from the terminal. */
 static void drop_terminal(void)
 {
     int fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);

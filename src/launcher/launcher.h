@@ -1,4 +1,4 @@
-/* The interfaces between the sources of the launcher; overview: launcher.c. */
+/* The interfaces between the source files of the launcher.  launcher.c has an overview. */
 #ifndef LAUNCHER_LAUNCHER_H
 #define LAUNCHER_LAUNCHER_H
 
@@ -23,7 +23,7 @@
 struct source {
     int fd; /* -1: closed */
     uint32_t events;
-    bool armed; /* known to epoll */
+    bool armed; /* registered with epoll */
     void (*ready)(struct source *s, uint32_t events);
 };
 
@@ -32,31 +32,31 @@ struct work;
 struct request;
 
 struct stream {
-    struct source src; /* our end of the pipe */
+    struct source src; /* the launcher's end of the pipe */
     struct task *task;
     int num;              /* 1 or 2 */
-    struct outfile *file; /* labeled lines go there, NULL: to the module */
-    buf_t *line;          /* the beginning of one */
+    struct outfile *file; /* file for labeled lines; NULL: output goes to the module */
+    buf_t *line;          /* the beginning of an incomplete line */
 };
 
 /* The command of the tasks from rank `first` on. */
 struct command {
     uint32_t first;
-    const char *dir;    /* "": the job's */
-    const char *search; /* "": the job's */
+    const char *dir;    /* "": the directory of the job */
+    const char *search; /* "": the search path of the job */
     char **argv;        /* NULL-terminated */
-    char **changes;     /* to the environment, likewise */
+    char **changes;     /* changes to the environment, NULL-terminated */
 };
 
 struct task {
     struct nodejob *job;
     uint32_t rank;
     pid_t pid;    /* 0: not started, or reaped */
-    pid_t leader; /* of its process group: what its id was */
+    pid_t leader; /* id of the process group that it leads */
     int status;
     struct stream out[2];
-    struct source in; /* our end of standard input */
-    buf_t *inbuf;     /* what it did not take yet */
+    struct source in; /* the launcher's end of standard input */
+    buf_t *inbuf;     /* input that the task has not taken yet */
     bool in_eof;
     struct source pmi;
     buf_t *pmiout;
@@ -86,28 +86,28 @@ enum job_state {
     JOB_OVER
 };
 
-/* Changes to an environment: NAME=value, or NAME: removed. */
+/* Changes to an environment: NAME=value sets a variable, NAME removes it. */
 struct changes {
     char **v;
     size_t n;
 };
 
-/* Messages of plugins for the job's event log, until the loop sends them. */
+/* Messages of plugins for the event log of the job, until the loop sends them. */
 struct notes {
     char **v;
     size_t n;
 };
 
-/* Works for starters, in order.  Belongs to them, under their lock. */
+/* Works for starters, in order.  The batch belongs to the starters, under their lock. */
 struct batch {
     struct list_node todo; /* works */
     unsigned ntodo;
-    struct list_node node; /* waiting for a starter */
+    struct list_node node; /* in the queue of batches */
     bool busy;             /* a starter serves it */
-    bool stop;             /* no more of its works are performed */
-    bool begins;           /* its works are refused, not kept, when too many threads hang */
+    bool stop;             /* no further work is performed */
+    bool begins;           /* works are refused instead of kept when too many threads hang */
 };
-#define BATCH_MAX 32u /* tasks that a job has with the starters */
+#define BATCH_MAX 32u /* maximum number of tasks of a job that starters have */
 
 struct nodejob {
     struct launcher *l;
@@ -115,18 +115,18 @@ struct nodejob {
     enum job_state state;
     struct wire_run run; /* strings point into `body` */
     void *body;
-    size_t len; /* of that */
+    size_t len; /* bytes of `body` */
     layout_t *layout;
-    /* The strings of the request. */
+    /* Strings of the request. */
     const char *name, *node, *hosts;
     idset_t *cores, *gpus; /* of the job on this node; may be empty */
     const char *fixed[WIRE_STRINGS];
-    char **files;             /* name, text, ... */
+    char **files;             /* names and texts, in turn */
     char **argv;              /* NULL-terminated */
-    struct command *commands; /* run.ncommands of them; argv is that of the first */
+    struct command *commands; /* run.ncommands commands; argv is that of the first */
     char **env;
-    struct changes changes;  /* to it, by plugins */
-    struct plugins *plugins; /* NULL: none are to be called */
+    struct changes changes;  /* changes to `env` by plugins */
+    struct plugins *plugins; /* NULL: the job has no plugins */
     bool unbound;            /* tasks cannot be bound, which was reported */
     hmap_t *opened;          /* names of output files */
     hmap_t *outfiles;        /* name -> struct outfile */
@@ -136,50 +136,47 @@ struct nodejob {
     uint32_t running;
     struct wire_times times;
     int64_t credit;        /* bytes of output that may be sent */
-    bool paused;           /* some stream waits for credit */
+    bool paused;           /* a stream waits for credit */
     bool killed_early;     /* killed before its tasks were started */
     bool failed;           /* FAIL was sent */
     bool tell;             /* SIGTERM is to go to all its processes */
-    uint64_t tag;          /* in a limit of all its processes, 0: none */
-    struct timespec began; /* none of its processes is older (CLOCK_BOOTTIME) */
-    uint64_t mercy; /* after SIGTERM: until then what tasks leave behind may live (CLOCK_MONOTONIC,
-                          microseconds) */
-    unsigned notes; /* NOTE was sent */
-    uint64_t early; /* signals that came before the tasks were there: bit of signal - 1 */
-    unsigned tries; /* to find the job of a process without environment */
-    struct hook *hook; /* prolog, later epilog; may be NULL */
-    char *record;      /* file for the next launcher (record.c); may be NULL */
-    struct nodejob
-        *host; /* of spawned tasks: the job they belong to, while it is here; its directory,
-                        * cgroup, prolog and epilog are theirs, too */
-    struct list_node guest, guests; /* in host->guests; such of its own */
-    bool shared_dir;                /* `dir` is that of the host */
-    bool closing;                   /* it accepts no more guests */
-    bool heir;                      /* of a launcher that was lost: only its epilog is run */
+    uint64_t tag;          /* limit that all its processes have; 0: none */
+    struct timespec began; /* no process of the job is older (CLOCK_BOOTTIME) */
+    uint64_t mercy;        /* end of the grace period after SIGTERM (CLOCK_MONOTONIC, us) */
+    unsigned notes;        /* number of NOTE frames sent */
+    uint64_t early;        /* signals that came before the tasks: bit of signal - 1 */
+    unsigned tries;        /* number of attempts to find the job of a process without environment */
+    struct hook *hook;     /* prolog, later epilog; may be NULL */
+    char *record;          /* file for the next launcher (record.c); may be NULL */
+    struct nodejob *host;  /* job that spawned these tasks, while it is on this node */
+    struct list_node guest, guests; /* in host->guests; guests of this job */
+    bool shared_dir;                /* `dir` is the directory of the host */
+    bool closing;                   /* it accepts no further guests */
+    bool heir;                      /* job of a lost launcher: only its epilog is run */
     struct pmi_server *pmi;
-    struct pmix *pmix;   /* with WIRE_F_MPI_PMIX or _BOTH: NULL until it was begun */
-    struct share *share; /* with the same: who shares a server; NULL: no nodes do */
-    uint32_t barriers;   /* handed over */
-    char **shm;          /* files in /dev/shm that MPICH said to have made */
+    struct pmix *pmix;   /* with WIRE_F_MPI_PMIX or _BOTH; NULL: not begun */
+    struct share *share; /* likewise, if nodes of the job share a host; else NULL */
+    uint32_t barriers;   /* number of barriers handed over */
+    char **shm;          /* files in /dev/shm that MPICH has announced */
     size_t nshm;
-    char *dir;                 /* its directory here, or that of its host */
+    char *dir;                 /* directory of the job on this node, or of its host */
     char mark[96];             /* NAME=value in the environment of all its processes */
     struct list_node ending;   /* in launcher.ending */
-    struct start *start;       /* while it is SPAWNING, or a ghost */
-    struct batch first;        /* all that is to be done until its tasks run */
-    struct batch last;         /* ... when these have ended */
-    struct jobcgroup *cgroup;  /* its memory is limited by it; may be NULL */
-    unsigned asked;            /* works that did not come back yet */
-    unsigned asked_first;      /* ... of these in `first` */
-    struct list_node spawning; /* in launcher.spawning: more can be asked for */
-    struct list_node cutting;  /* in launcher.cutting: killed, but something hangs */
-    uint64_t give_up;          /* then: when it is left behind (CLOCK_MONOTONIC, microseconds) */
+    struct start *start;       /* while tasks are started, or for a ghost */
+    struct batch first;        /* works until the tasks run */
+    struct batch last;         /* works after the tasks have ended */
+    struct jobcgroup *cgroup;  /* limits its memory; may be NULL */
+    unsigned asked;            /* number of works that have not come back */
+    unsigned asked_first;      /* number of these works in `first` */
+    struct list_node spawning; /* in launcher.spawning: further tasks can be prepared */
+    struct list_node cutting;  /* in launcher.cutting: killed, but a work hangs */
+    uint64_t give_up;          /* when a hanging work is left behind (CLOCK_MONOTONIC, us) */
     bool killed;
     bool cut;
-    bool epilogged; /* its epilog was begun */
-    bool given_up;  /* its hanging works are not waited for any more */
+    bool epilogged; /* the epilog was begun */
+    bool given_up;  /* the job does not wait for its hanging works any longer */
     bool removing;  /* its directory is being removed */
-    bool ghost;     /* it is over, but some of its works hang */
+    bool ghost;     /* the job is over, but some of its works hang */
     buf_t *held;    /* standard input that arrived before the tasks had started */
     struct task *tasks;
 };
@@ -203,51 +200,51 @@ struct launcher {
     struct list_node spawning;
     struct list_node cutting;
     struct starters *starters;
-    struct batch chores; /* of no job */
+    struct batch chores; /* works that belong to no job */
     bool stop;           /* the launcher is to end */
     bool over;           /* the loop is to return */
-    unsigned leaving;    /* the step of the end that is under way */
+    unsigned leaving;    /* the present step of the end */
     uint64_t leave_by;
     unsigned hung_max; /* maximum number of threads that hang */
     bool removing;     /* the base of directories is being removed */
-    bool again;        /* look again in a moment */
-    bool tell;         /* SIGTERM is to go to all processes of some job */
-    uint64_t wake;     /* look again after this many microseconds */
+    bool again;        /* do the next round in a moment */
+    bool tell;         /* SIGTERM is to go to all processes of a job */
+    uint64_t wake;     /* do the next round after this number of microseconds */
     hmap_t *tags;      /* slot -> struct nodejob */
-    uint64_t tag_base; /* what all tags begin with, 0: there are none */
-    int tag_shift;     /* down to that bit */
+    uint64_t tag_base; /* prefix of all tags; 0: there are no tags */
+    int tag_shift;     /* lowest bit of the prefix */
     uint32_t tag_slots;
     uint32_t tag_next;
     struct rlimit files; /* limit of open files for tasks */
-    char *config;        /* what `uri` and those below point into */
+    char *config;        /* text that holds `uri` and the strings below */
     const char *uri;     /* of the local broker; may be NULL */
     const char *libpmi;  /* may be NULL */
     const char *prolog;  /* programs; may be NULL */
     const char *epilog;
-    double hook_timeout;     /* seconds they may take */
+    double hook_timeout;     /* time limit in seconds */
     const char *luapath;     /* may be NULL */
-    const char *tmpdir;      /* where to make job directories; NULL: choose */
-    const char *cgroup;      /* where to make cgroups; NULL: choose */
-    struct cgroups *cgroups; /* NULL: not looked for yet */
+    const char *tmpdir;      /* base of job directories; NULL: choose one */
+    const char *cgroup;      /* base of cgroups; NULL: choose one */
+    struct cgroups *cgroups; /* NULL: not determined yet */
     bool separate_hosts;     /* brokers of one host are different hosts for MPI */
     char hostname[256];
     struct orphans *orphans;
     struct bind *bind;
-    struct offers *offers; /* NULL: nothing was offered yet */
-    bool childless;        /* no child of any kind was there when last reaped */
+    struct offers *offers; /* NULL: no offer was made yet */
+    bool childless;        /* there was no child of any kind at the last reaping */
     const char *rank;      /* of the local broker, as text */
-    const char *lost;      /* token of the launcher before, when that was lost */
-    uint32_t remain;       /* processes of it that the last sweep found */
-    bool configured;       /* WIRE_CONFIG has come */
-    int pmixd;             /* is there a PMIx server? 1; -1: no; 0: not looked for yet */
-    int sweeps;            /* this many times yet what it left is looked for */
-    int unsure;            /* ... when none was found, but not all could be examined */
+    const char *lost;      /* token of the lost launcher before this one, or NULL */
+    uint32_t remain;       /* processes of the lost launcher that the last sweep found */
+    bool configured;       /* WIRE_CONFIG has arrived */
+    int pmixd;             /* PMIx server: 1: installed; -1: not installed; 0: unknown */
+    int sweeps;            /* number of sweeps that remain */
+    int unsure;            /* number of these that may find nothing, but be unable to examine all */
     char token[17];        /* of this launcher, random */
     char **outer;          /* marks of the launchers of the sessions around this one */
     size_t nouter;
     char *dirname; /* base of backing directories */
-    int dirlock;   /* holds it, -1: not made */
-    bool dirheld;  /* it is made and locked, by dirlock or by a work; under dirmutex */
+    int dirlock;   /* its lock; -1: the base was not made */
+    bool dirheld;  /* the base is made and locked, by dirlock or by a work; under dirmutex */
     pthread_mutex_t dirmutex;
 };
 
@@ -257,13 +254,13 @@ int launcher_source_start(struct launcher *l, struct source *s, int fd, uint32_t
 void launcher_source_pause(struct launcher *l, struct source *s);
 void launcher_source_resume(struct launcher *l, struct source *s);
 void launcher_source_close(struct launcher *l, struct source *s);
-/* Queue a frame: `fixed` then `data`. */
+/* Queue a frame: `fixed` and then `data`. */
 void launcher_send_frame(struct launcher *l, enum wire_type type, uint64_t job, const void *fixed,
                          size_t fixedlen, const void *data, size_t len);
-/* Send a note about a job, which continues. */
+/* Send a note about a job.  The job continues. */
 void launcher_send_note(struct nodejob *j, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-/* The job runs, but not as requested: send its user a warning. */
+/* Send the user a warning: the job runs, but not as requested. */
 void launcher_send_warning(struct nodejob *j, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* Fail a job, with its exit code, the tasks concerned (-1: none) and the reason.  Only the first
@@ -273,81 +270,88 @@ void launcher_send_fail(struct nodejob *j, int code, int32_t first, uint32_t cou
 
 /* nodejob.c */
 void nodejob_run(struct launcher *l, uint64_t id, const void *payload, size_t len);
-/* Take over a job of a lost launcher, to run its epilog only.  NULL if its request is invalid, or
- * there is such a job. */
+/* Take over a job of a lost launcher, to run its epilog only.  Returns NULL if the request is
+ * invalid, or the launcher already has this job. */
 struct nodejob *nodejob_inherit(struct launcher *l, uint64_t id, const void *payload, size_t len);
 void nodejob_signal(struct nodejob *j, int signum);
 void nodejob_kill(struct nodejob *j);
 void nodejob_destroy(void *arg);
-/* Start the tasks: at once, or when the job's PMIx server is ready. */
+/* Start the tasks: at once, or when the PMIx server of the job is ready. */
 void nodejob_start(struct nodejob *j);
 const char *nodejob_node_name(const struct nodejob *j);
 void nodejobs_reap(struct launcher *l);
-/* Let a starter do this for a job. */
+/* Give a work of a job to the starters. */
 void nodejob_work(struct nodejob *j, struct batch *b, struct work *w);
 /* Drop the works of a batch that have not begun, and begin none any more. */
 void nodejob_drop(struct nodejob *j, struct batch *b);
-/* A work of a job has come back. */
+/* Handle a work of a job that has come back. */
 void nodejob_worked(struct work *w);
-/* ... that was to start a task. */
+/* Handle a work that was to start a task, and has come back. */
 void nodejob_started(struct work *w);
-/* The directory has been made (why: NULL), or could not be. */
+/* Handle the result of making the directory; `why`: the reason of a failure, or NULL. */
 void nodejob_dir_made(struct nodejob *j, const char *why);
-/* Go on with jobs whose tasks are being started. */
+/* Prepare further tasks of the jobs whose tasks are being started. */
 void nodejobs_spawn(struct launcher *l);
-/* What is due once per round: ends of jobs. */
+/* Do the work that is due once per round: the ends of jobs. */
 void nodejobs_step(struct launcher *l);
-/* Kill all processes of all jobs, and wait for their end, but not forever if one hangs. */
+/* Kill all processes of all jobs, and wait for their end, but only for a limited time if one
+ * hangs. */
 void nodejobs_kill_all(struct launcher *l);
 void nodejobs_kill_children(struct launcher *l);
 
-/* The plugins have agreed to the job, or the reason why not. */
+/* Continue after the plugins; `why`: the reason why they have refused the job, or NULL. */
 void nodejob_plugins_done(struct nodejob *j, const char *why);
-/* The prolog runs; it has ended: why it failed, or NULL. */
+/* Note that the prolog runs; continue after its end.  `why`: the reason of a failure, or NULL. */
 void nodejob_prolog_runs(struct nodejob *j);
 void nodejob_prolog_done(struct nodejob *j, const char *why);
-/* A file for labeled output cannot be opened. */
+/* Fail a job whose file for labeled output cannot be opened. */
 void nodejob_file_failed(struct nodejob *j, const char *why);
-/* The PMIx server cannot be started. */
+/* Fail a job whose PMIx server cannot be started. */
 void nodejob_server_failed(struct nodejob *j, const char *why);
 
 /* hook.c */
-/* Run the prolog: 1 when nodejob_prolog_done() will be called, 0 when there is none, -1 with an
- * error message. */
+/* Run the prolog.  Returns 1 when nodejob_prolog_done() will be called, 0 when there is no prolog,
+ * -1 with an error message. */
 int hook_prolog(struct nodejob *j, errmsg_t *err);
-/* Run the epilog, once: true until it has ended. */
+/* Run the epilog, once.  Returns true until it has ended. */
 bool hook_epilog(struct nodejob *j);
 void hook_kill(struct nodejob *j);
-/* The launcher is about to end: stop what runs; then, when all tasks are gone, run the epilogs that
- * are still to be run: true until they have ended. */
+/* Before the end of the launcher: stop the hooks that run.  After the last task: run the epilogs
+ * that are due; true until they have ended. */
 void hook_interrupt(struct nodejob *j);
 bool hooks_epilogs(struct launcher *l);
-/* Is a child a hook, and (it was reaped) was it? */
+/* Returns whether a child is a hook; handles the status of a child, and returns whether it was a
+ * hook. */
 bool hook_is(const struct launcher *l, pid_t pid);
 bool hook_reaped(struct launcher *l, pid_t pid, int status);
 void hook_destroy(struct nodejob *j);
 
 /* task.c */
 #define PMI_TASK_FD 3
-/* What a task of a job with commands runs. */
+/* Return the command that a task of a job with commands runs. */
 const struct command *task_command(const struct nodejob *j, uint32_t rank);
-/* The job that a task's environment and names tell: that it belongs to. */
+/* Return the number of the job that the environment and names of a task show: for a spawned task,
+ * the job that spawned it. */
 uint64_t task_job_number(const struct nodejob *j);
-/* The number of a task in it. */
+/* Return the number of a task in that job. */
 uint32_t task_number(const struct task *t);
-/* Does a socket for PMI-1 wait for each task? */
+/* Returns whether each task gets a socket for PMI-1. */
 bool task_has_pmi(const struct nodejob *j);
-/* Get ready to start tasks; the exit code that stands for all (0), with an error message. */
+/* Prepare the start of tasks.  Returns 0, or the exit code that stands for all tasks, with an error
+ * message. */
 int tasks_prepare(struct nodejob *j, errmsg_t *err);
-/* Ask for some more, for a slice of time; true when more can be asked for at once. */
+/* Prepare further tasks, for a slice of time.  Returns true when still more can be prepared at
+ * once. */
 bool tasks_more(struct nodejob *j);
-/* A request has come back with its task.  Returns 0, or the exit code for this task and all after
- * it, with an error message; then no task after this one is started. */
+/* Handle a request that has come back with its task.  Returns 0, or the exit code for this task and
+ * all later tasks, with an error message; then no later task is started. */
 int tasks_started(struct request *r, errmsg_t *err);
-/* Have all tasks been started that can be?  *code: 0, or the exit code for the others, *why. */
+/* Returns whether all tasks that can be started have been.  *code: 0, or the exit code for the
+ * other tasks, with the reason *why. */
 bool tasks_all(const struct nodejob *j, int *code, errmsg_t *why);
 void tasks_forget(struct nodejob *j);
-/* A file of a task, to be opened: names to be freed.  -1 with ENOMEM. */
+/* Describe a file of a task that is to be opened; the caller frees the names.  Returns -1 with
+ * ENOMEM. */
 int task_file(struct nodejob *j, const char *path, uint32_t task, int flags, struct spawn_file *f);
 
 /* env.c */
@@ -357,100 +361,105 @@ struct env {
     size_t n;
     char *owned[40];
     size_t nowned;
-    char rank[40], local[40], pmirank[40]; /* change from task to task */
-    size_t share_at[ENV_SLOTS];            /* 0: none */
+    char rank[40], local[40], pmirank[40]; /* strings that differ from task to task */
+    size_t share_at[ENV_SLOTS];            /* indexes in vars; 0: none */
     char *shares[ENV_SLOTS];
-    char **pmix; /* places that pmix_task_env() fills */
+    char **pmix; /* entries that pmix_task_env() fills */
 };
 int env_build(struct env *e, struct nodejob *j); /* -1 with ENOMEM */
 void env_task(struct env *e, struct nodejob *j, const struct task *t);
-void env_compact(struct env *e); /* for what is not a task: without the places of tasks */
+void env_compact(struct env *e); /* for a program that is not a task */
 void env_free(struct env *e);
 const char *env_get(char *const *env, const char *name);
-/* Set or remove a variable: the last word counts.  -1 with ENOMEM. */
+/* Set or remove a variable.  A later change replaces an earlier one.  Returns -1 with ENOMEM. */
 int env_changes_set(struct changes *c, const char *var);
-/* ... for tasks of a command, but for what belongs to the launcher alone. */
+/* Add the changes of a command, except for variables that belong to the launcher. */
 int env_changes_of_command(struct changes *c, const struct command *cmd);
-/* Is a variable among them?  *val: its value, NULL: removed. */
+/* Returns whether a variable was changed.  *val: its value; NULL: it was removed. */
 bool env_changes_find(const struct changes *c, const char *name, const char **val);
-/* An environment with the changes, to be freed (its strings are those of both).  NULL with
- * ENOMEM. */
+/* Return an environment with the changes, which the caller frees; its strings are those of both.
+ * NULL with ENOMEM. */
 char **env_changes_apply(const struct changes *c, char *const *env);
-/* ... for one task, to be kept when env_task() goes on to the next: *texts, to be freed too, has
- * the strings that change. */
+/* Return a copy for one task, which stays valid when env_task() goes on to the next task.  The
+ * caller also frees *texts, which holds the strings of this task. */
 char **env_copy(const struct env *e, const struct changes *c, char **texts);
 void env_changes_clear(struct changes *c);
-/* Do its tasks here share cores? */
+/* Returns whether the tasks of the job on this node share cores. */
 bool env_shares_cores(const struct nodejob *j);
-/* The share of cores of a task; NULL with ENOMEM. */
+/* Return the share of cores of a task, or NULL with ENOMEM. */
 idset_t *env_task_cores(const struct nodejob *j, const struct task *t);
 void env_strv_free(char **v);
 
 /* lua.c: hooks of plugins */
 struct request;
-/* Read the plugins and call their init: 1 when nodejob_plugins_done() will be called, 0 when there
- * are none, -1 with an error message. */
+/* Read the plugins and call their init.  Returns 1 when nodejob_plugins_done() will be called, 0
+ * when there are no plugins, -1 with an error message. */
 int lua_init(struct nodejob *j, errmsg_t *err);
-/* By a starter: a task is about to start; its environment may change.  -1: it is refused, and
- * r->w.err says why. */
+/* Called by a starter: call task_start of the plugins, which may change the environment of the
+ * task.  Returns -1 if the task is refused, with the reason in r->w.err. */
 int lua_task_start(struct request *r);
 void lua_task_exit(struct nodejob *j, const struct task *t);
-/* Call finish, once: true when it has returned. */
+/* Call finish, once.  Returns true when it has returned. */
 bool lua_finish(struct nodejob *j);
 /* Send notes, and free them. */
 void lua_notes_send(struct nodejob *j, struct notes *n);
-/* The job has no more works. */
+/* Destroy the plugins of a job that has no works any longer. */
 void lua_destroy(struct nodejob *j);
 
-/* bind.c: the processors a task may use, NULL: all.  Valid until the next call. */
+/* bind.c: return the processors that a task may use; NULL: all.  The set is valid until the next
+ * call. */
 const cpu_set_t *bind_task(struct nodejob *j, const struct task *t);
 void bind_destroy(struct bind *b);
 
-/* object.c: map a shared object of ours, for dlclose().  NULL with an error message. */
+/* object.c: map a shared object of the launcher; the caller calls dlclose().  Returns NULL with an
+ * error message. */
 void *object_open(const char *name, errmsg_t *err);
 
 /* file.c: labeled output in files */
 int file_attach(struct stream *s, const char *path, errmsg_t *err);
-/* Bytes of a task; len 0: the end. */
+/* Take bytes of output of a task; len 0: the end of its output. */
 void file_output(struct stream *s, const void *data, size_t len);
-/* Do too many bytes wait to be written for anything to be read? */
+/* Returns whether so much output waits for the file that no more of it is to be read. */
 bool file_full(const struct stream *s);
-/* Has all been written, and closed? */
+/* Returns whether all output has been written and all files are closed. */
 bool files_done(struct nodejob *j);
-/* Begin nothing more; then, when nothing of it hangs, free them. */
+/* Drop the works of files that have not begun.  Close and free the files when no work of them
+ * hangs. */
 void files_drop(struct nodejob *j);
 void files_close(struct nodejob *j);
 
 /* orphan.c */
-/* Call fn(l) in a thread of its own, while this one watches for orphans; until orphans_over() and
- * all threads that do not hang have ended.  The exit code of the launcher. */
+/* Call fn(l) in a thread of its own, while this thread watches for orphans until orphans_over(),
+ * and until all threads that do not hang have ended.  Returns the exit code of the launcher. */
 int orphans_watch(struct launcher *l, void (*fn)(struct launcher *l));
 void orphans_over(struct launcher *l);
-/* Is there a child that is nobody's: left behind by a task? */
+/* Returns whether there is a child that a task has left behind. */
 bool orphans_there(struct launcher *l);
 
 /* starter.c */
-/* An operation that may hang, performed outside the loop; the first member of a larger struct. */
+/* An operation that may hang, performed outside the loop; the first member of a larger
+ * structure. */
 struct work {
     struct list_node node;
     struct batch *batch;
-    struct nodejob *job; /* NULL: of none */
-    /* By any thread: uses only data of its own, or that stay; spawns with params.pid = pid. */
+    struct nodejob *job; /* NULL: it belongs to no job */
+    /* Performed by any thread.  Uses only data of the work, or data that stay; a child is started
+     * with params.pid = pid. */
     void (*run)(struct work *w, pid_t *pid);
-    void (*done)(struct work *w); /* by the loop, afterwards: it frees it */
-    void (*drop)(struct work *w); /* ... when it is not begun */
-    /* What came of it. */
-    bool failed; /* nothing after it in its batch is to be done */
+    void (*done)(struct work *w); /* called by the loop afterwards; frees the work */
+    void (*drop)(struct work *w); /* called instead if the work is not begun */
+    /* The result. */
+    bool failed; /* no later work of the batch is to be performed */
     int errnum;
     errmsg_t err;
-    pid_t pid;   /* of a child */
-    bool reaped; /* that, already, with this status */
+    pid_t pid;   /* pid of a child */
+    bool reaped; /* the child was reaped already, with this status */
     int status;
 };
 /* Start the program of a work, in run(). */
 void starter_spawn(struct work *w, struct spawn_params *sp, pid_t *pid);
 
-/* One task to be started. */
+/* A task that is to be started. */
 struct request {
     struct work w;
     struct task *task;
@@ -458,208 +467,217 @@ struct request {
     struct spawn_fd fds[4];
     struct spawn_file files[SPAWN_FILES_MAX];
     size_t nfds, nfiles;
-    bool own[4]; /* of fds: to be closed */
-    int cgroup;  /* what its child writes to, to enter; -1: none */
-    char **argv; /* NULL: that of the job */
+    bool own[4]; /* descriptors of fds that are to be closed */
+    int cgroup;  /* file to which the child writes to enter its cgroup; -1: none */
+    char **argv; /* NULL: the arguments of the job */
     char **envp;
-    char *texts; /* strings of it that are the task's own */
+    char *texts; /* strings of envp that belong to the task */
     struct changes changes;
-    struct changes plugged; /* by plugins, in run() */
-    struct notes notes;     /* ... likewise */
+    struct changes plugged; /* changes by plugins, in run() */
+    struct notes notes;     /* notes by plugins, likewise */
     cpu_set_t cpus;
-    /* What came of it. */
-    bool lost;   /* there is no such program */
-    char *found; /* the program; may be NULL */
+    /* The result. */
+    bool lost;   /* the program does not exist */
+    char *found; /* path of the program; may be NULL */
 };
 void task_request_free(struct request *r);
 
 int starters_init(struct launcher *l);
-/* Run the loop, in this thread or another: before(), works and after(), until l->over; then
+/* Run the loop, in this thread or another: before(), works and after(), until l->over.  Then
  * orphans_over() is called. */
 int starters_run(struct launcher *l, void (*before)(struct launcher *),
                  void (*after)(struct launcher *));
-/* All threads that do not hang have ended; then, when the jobs are gone, free what there is. */
+/* Wait until all threads that do not hang have ended.  After the jobs are gone, free the
+ * starters. */
 void starters_stop(struct launcher *l);
 void starters_fini(struct launcher *l);
-/* Handle what is done. */
+/* Handle the works that are done. */
 void starters_collect(struct launcher *l);
-/* Does a thread hang?  Then what it has must stay until the process ends. */
+/* Returns whether a thread hangs.  Its data must then stay until the process ends. */
 bool starters_stuck(const struct launcher *l);
-/* Is there something to be done in this round? */
+/* Returns whether works wait to be performed, or refused, in this round. */
 bool starters_wait(const struct launcher *l);
-/* A child was reaped, or looked at: is it a starter's? */
+/* Returns whether a child that was reaped, or is being examined, belongs to a starter. */
 bool starters_reaped(struct launcher *l, pid_t pid, int status);
 bool starters_have(struct launcher *l, pid_t pid);
 void starter_batch_init(struct batch *b, bool begins);
 void starter_batch_add(struct launcher *l, struct batch *b, struct work *w);
 /* Drop the works that have not begun, and begin none any more.  Returns their number. */
 unsigned starter_batch_drop(struct launcher *l, struct batch *b);
-/* Kill the child that is being made; its number, 0: none. */
+/* Kill the child that a work is starting.  Returns its pid, or 0 if there is none. */
 pid_t starter_batch_kill(struct launcher *l, struct batch *b);
 
 /* tag.c */
 void tag_init(struct launcher *l);
-/* Give a job its tag, and take it back. */
+/* Give a job its tag; take the tag back. */
 void tag_take(struct nodejob *j);
 void tag_release(struct nodejob *j);
-/* The limit RLIMIT_LOCKS for what the job starts; false: leave it. */
+/* Get the limit RLIMIT_LOCKS for the processes of the job.  Returns false if the limit is to be
+ * left as it is. */
 bool tag_limit(const struct nodejob *j, struct rlimit *rl);
-/* Does a process have a tag of this launcher?  *j: its job, NULL if that has ended. */
+/* Returns whether a process has a tag of this launcher.  *j: its job; NULL if the job has ended. */
 bool tag_job(struct launcher *l, pid_t pid, struct nodejob **j);
-/* ... or of the launcher with this token? */
+/* Returns whether a process has a tag of the launcher with this token. */
 bool tag_of_launcher(pid_t pid, const char *token);
-/* Has a process lowered the limit, so that it has no tag, and less than this launcher? */
+/* Returns whether a process has lowered the limit: it has no tag, and a lower limit than this
+ * launcher. */
 bool tag_dropped(pid_t pid);
 
 /* hunt.c */
-/* End what the job left behind: true when there is something, whose end is to be waited for. */
+/* End the processes that the job has left behind.  Returns true while there are such processes. */
 bool hunt_leftovers(struct nodejob *j);
-/* SIGTERM for all processes of the job, at the end of this round. */
+/* Send SIGTERM to all processes of the job, at the end of this round. */
 void hunt_terminate(struct nodejob *j);
 void hunt_tell(struct launcher *l);
 
 /* stream.c */
 void stream_ready(struct source *s, uint32_t events);
 void stream_credit(struct nodejob *j, uint32_t bytes);
-/* Read what is left: true when every pipe was closed, false when credit ran out. */
+/* Read the remaining output.  Returns true when every pipe was closed, false when the credit is
+ * used up. */
 bool stream_drain(struct nodejob *j);
 void stream_stdin(struct nodejob *j, uint32_t task, const void *data, size_t len);
-/* All tasks are there: give them what came while they were started. */
+/* After the start of all tasks: give them the input that arrived before. */
 void stream_stdin_release(struct nodejob *j);
 void stream_stdin_close(struct task *t);
 
 /* pmi.c */
 void pmi_ready(struct source *s, uint32_t events);
 void pmi_done(struct nodejob *j, const void *payload, size_t len);
-/* A spawned task ended before it began with MPI, while others wait for it: the job fails. */
+/* Fail the job of a spawned task that ended before it began with MPI, while the tasks that spawned
+ * it wait for it. */
 void pmi_spawned_in_vain(struct task *t);
-/* A task of the job ended: is that the end of its MPI? */
+/* Handle the end of a task, which may also be the end of its MPI. */
 void pmi_task_ended(struct task *t);
 void pmi_named(struct nodejob *j, const void *payload, size_t len);
 void pmi_spawned(struct nodejob *j, const void *payload, size_t len);
-/* Ask for further tasks: `request` is as in pmi_spawn.h, `tag` comes back in SPAWNED.  -1 with
- * ENOMEM. */
+/* Ask the module for further tasks.  `request` is described in pmi_spawn.h; `tag` comes back in
+ * SPAWNED.  Returns -1 with ENOMEM. */
 int pmi_ask_spawn(struct nodejob *j, uint32_t tag, const void *request, size_t len);
-/* Its name for PMI: that of no other job of this host, now or later. */
+/* Get the name of the job for PMI, which no other job of this host has, now or later. */
 void pmi_job_name(const struct nodejob *j, char *buf, size_t size);
 
 /* hosts.c: brokers that share a host */
-/* Numbers of the hosts of all nodes, malloc'd, and how many hosts there are; NULL when each node is
- * one.  -1 with ENOMEM. */
+/* Get the numbers of the hosts of all nodes, malloc'd, and the number of hosts; NULL when each node
+ * is a host of its own.  Returns -1 with ENOMEM. */
 int hosts_number(const struct nodejob *j, uint32_t **numbers, uint32_t *nhosts);
-/* The number of this node's host.  -1 with ENOMEM. */
+/* Get the number of the host of this node.  Returns -1 with ENOMEM. */
 int hosts_here(const struct nodejob *j, uint32_t *host);
-/* Which tasks are on which host, as PMI_process_mapping, malloc'd; NULL with ENOMEM. */
+/* Return the tasks of each host as PMI_process_mapping, malloc'd; NULL with ENOMEM. */
 char *hosts_mapping(const struct nodejob *j);
 
 /* shm.c */
 struct pmi_pair;
-/* A task has put this; the job is about to get a signal; the end of it, before its PMI server
- * goes. */
+/* Note a pair that a task has put; note the mappings before the job gets a signal; remove the files
+ * at the end of the job, before its PMI server is destroyed. */
 void shm_put(struct nodejob *j, const struct pmi_pair *pair);
 void shm_look(struct nodejob *j);
 void shm_remove(struct nodejob *j);
 
 /* pmix.c; every function may be called for a job without PMIx. */
-/* The namespace of its tasks: that of no other job of this host, now or later. */
+/* Get the namespace of the tasks, which no other job of this host has, now or later. */
 #define PMIX_JOB_NAME_MAX (WIRE_JOB_NAME_MAX + 5)
 void pmix_job_name(const struct nodejob *j, char buf[PMIX_JOB_NAME_MAX]);
-/* Start the server of a job: 1 when its tasks have to wait for nodejob_start(), 0 when it needs
- * none, -1 with an error message. */
+/* Start the server of a job.  Returns 1 when the tasks have to wait for nodejob_start(), 0 when the
+ * job does not need a server, -1 with an error message. */
 int pmix_begin(struct nodejob *j, errmsg_t *err);
-/* Environment that all tasks of the job get, and that of one task: copied as pointers to `vars`,
- * which has room for pmix_env_max(); how many. */
+/* Get the environment that all tasks of the job share, and that of one task, as pointers in `vars`,
+ * which has room for pmix_env_max() of them.  Return the number of pointers. */
 size_t pmix_env_max(const struct nodejob *j);
 size_t pmix_env(struct nodejob *j, char **vars);
 size_t pmix_task_env(struct nodejob *j, const struct task *t, char **vars);
 void pmix_task_ended(struct task *t);
-/* Has task `i` of this node connected, and not finalized? */
+/* Returns whether task `i` of this node has connected, and not finalized. */
 bool pmix_within(const struct nodejob *j, uint32_t i);
-/* SPAWNED, of what the server asked for. */
+/* Handle SPAWNED, the answer to a request of the server. */
 void pmix_spawned(struct nodejob *j, const void *payload, size_t len);
-/* The last task was reaped: end the server; is it gone? */
+/* End the server after the last task was reaped; returns whether it is gone. */
 void pmix_end(struct nodejob *j);
 bool pmix_gone(const struct nodejob *j);
-/* Is a child a server, and (it was reaped) was it? */
+/* Returns whether a child is a server; handles the status of a child, and returns whether it was a
+ * server. */
 bool pmix_is(const struct launcher *l, pid_t pid);
 bool pmix_reaped(struct launcher *l, pid_t pid, int status);
 void pmix_destroy(struct nodejob *j);
-/* Start the offered server of a job; connections come through `door`.  A follower asks for that of
- * its leader, and pmix_answered() is called.  -1 with an error message. */
+/* Start the offered server of a job; connections come through `door`.  A follower asks its leader
+ * for the server, and pmix_answered() is called.  Returns -1 with an error message. */
 int pmix_wanted(struct nodejob *j, int door, errmsg_t *err);
-/* The leader's gate is there; takes `fd`. */
+/* Take the gate of the leader, with its descriptor `fd`. */
 void pmix_answered(struct nodejob *j, int fd);
-/* Have the server serve another node of this host as well, and speak to its launcher through `fd`,
- * which is duplicated.  *gate: the way for connections of tasks, -1: they need none.  -1 with an
- * error message. */
+/* Have the server serve another node of this host as well, and exchange frames with the launcher of
+ * that node through `fd`, which is duplicated.  *gate: the way for connections of tasks; -1: they
+ * do not need one.  Returns -1 with an error message. */
 int pmix_join(struct nodejob *j, uint32_t node, int fd, int *gate, errmsg_t *err);
 
 /* share.c: one server for the brokers of a host; a job may have no struct share */
 struct share;
-/* Set j->share when nodes of the job share hosts.  -1 with an error message. */
+/* Set j->share when nodes of the job share hosts.  Returns -1 with an error message. */
 int share_create(struct nodejob *j, errmsg_t *err);
 void share_destroy(struct nodejob *j);
-/* Has this node a server of its own, and for how many others? */
+/* Returns whether this node runs a server itself; returns the number of other nodes that use it. */
 bool share_leads(const struct share *sh);
 uint32_t share_followers(const struct share *sh);
-/* The number of this node's host, and how many there are. */
+/* Return the number of the host of this node, and the number of hosts. */
 uint32_t share_host(const struct nodejob *j);
 uint32_t share_hosts(const struct nodejob *j);
-/* Have the leader's server speak through `fd`, which is taken; `gate`: pmix_answered() is to be
- * called.  -1 with an error message. */
+/* Have the server of the leader exchange frames through `fd`, which is taken.  `gate`:
+ * pmix_answered() is to be called.  Returns -1 with an error message. */
 int share_ask(struct share *sh, int fd, bool gate, errmsg_t *err);
 
 /* offer.c: PMIx for a job that may not ask for it */
 struct offer;
 struct offers;
-/* NULL with errno. */
+/* Returns NULL with errno. */
 struct offer *offer_create(struct nodejob *j);
 /* Stop accepting connections. */
 void offer_close(struct offer *o);
 void offer_destroy(struct offer *o);
-/* As pmix_env_max() and so on. */
+/* Like pmix_env_max(), pmix_env() and pmix_task_env(). */
 size_t offer_env_max(void);
 size_t offer_env(const struct offer *o, char **vars);
 char *offer_task_env(const struct offer *o, const struct task *t);
-/* The descriptor through which connections go to the server, which is started if necessary.  -1: it
- * could not be started, and the job fails. */
+/* Return the descriptor through which connections go to the server, which is started if necessary.
+ * Returns -1 if the server could not be started; the job then fails. */
 int offer_gate(struct offer *o);
-/* The gate has come from another node; takes `fd`. */
+/* Take the gate from another node, with its descriptor `fd`. */
 void offer_answered(struct offer *o, int fd);
-/* ADDRESS:PORT */
+/* Get the address as ADDRESS:PORT. */
 void offer_address(const struct offer *o, char *buf, size_t size);
 void offers_destroy(struct launcher *l);
 
-/* record.c: jobs whose epilog is still to be run */
-/* Record a job, what plugins changed, and that its epilog has ended. */
+/* record.c: jobs whose epilog is due */
+/* Record a job; record the changes by plugins; remove the record after the epilog. */
 void record_write(struct nodejob *j);
 void record_changes(struct nodejob *j);
 void record_remove(struct nodejob *j);
-/* All processes of the lost launcher are gone: run the epilogs of its jobs. */
+/* Run the epilogs of the jobs of the lost launcher, after all its processes are gone. */
 void records_run(struct launcher *l);
 
 /* backing.c: directories of jobs */
-/* Make it, with the job's files in it; nodejob_dir_made() is called, and j->dir is NULL when it
- * cannot be made.  -1 with an error message: there is no memory for that. */
+/* Make the directory, with the files of the job in it.  nodejob_dir_made() is called; j->dir is
+ * then NULL if the directory cannot be made.  Returns -1 with an error message if there is no
+ * memory for the work. */
 int backing_make(struct nodejob *j, errmsg_t *err);
-/* Remove it, once: true until that is done. */
+/* Remove the directory, once.  Returns true until that is done. */
 bool backing_remove(struct nodejob *j);
-/* Remove what the launcher of this token left behind; it is dead. */
+/* Remove the directories of the launcher with this token, which is dead. */
 void backing_sweep(struct launcher *l, const char *token);
-/* Does a launcher with this token live, as far as can be seen in the directories? */
+/* Returns whether a launcher with this token runs, as far as the directories show. */
 bool backing_held(const struct launcher *l, const char *token);
-/* Remove all, once: true until that is done. */
+/* Remove the directories of this launcher, once.  Returns true until that is done. */
 bool backing_leave(struct launcher *l);
 void backing_fini(struct launcher *l);
 
 /* cgroup.c: the limit of a job's memory */
-/* Before its tasks: it has one when it asked for memory; else its log says why it has not. */
+/* Before the tasks: make a cgroup for a job that asked for memory.  If it cannot be made, the job
+ * gets a warning with the reason. */
 void cgroup_make(struct nodejob *j);
-/* What a task writes to when it enters; NULL: it stays where it is. */
+/* Return the descriptor to which a task writes when it enters the cgroup; NULL: it stays where it
+ * is. */
 const int *cgroup_procs(const struct nodejob *j);
-/* A task was reaped: was it for that limit? */
+/* Handle the end of a task, which may have been killed for the limit. */
 void cgroup_task_ended(struct task *t);
-/* Nothing of the job is left. */
+/* Remove the cgroup after the last process of the job. */
 void cgroup_remove(struct nodejob *j);
 void cgroups_destroy(struct launcher *l);
 

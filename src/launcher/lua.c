@@ -1,25 +1,26 @@
-/* Lua plugins: the launcher's side.
+/* lua.c - Lua plugins: the part in the launcher.
  *
- * A job for which the directories of the attribute wrexec.lua-path hold a file *.lua has an
+ * Purpose: if the directories of the attribute wrexec.lua-path hold a file *.lua, a job has an
  * interpreter of its own, in which the files are read before its tasks start.  Starters (starter.c)
- * read the files and call the hooks, so one that waits or computes delays its own job only:
+ * read the files and call the hooks, so a hook that waits or computes delays its own job only:
  *
  *    init         a work in `first`, before the PMIx server and the tasks
  *    task_start   part of the work that starts the task
  *    task_exit    a work in `last`
  *    finish       a work in `last`, which then removes the interpreter
  *
+ * Invariants:
  *  1. `lock` is held while the interpreter is used: task_start and task_exit of two tasks may be
  *     due at the same time.
- *  2. A hook only reads what stays as long as its job has works.  Notes and changed variables are
- *     collected in the work; the loop sends the notes, and takes over the variables, in done().
- *  3. The shared object with the interpreter is mapped at the first job that has plugins, and stays
- *     mapped, since it handles a signal.  A launcher without plugins never maps it.
+ *  2. A hook only reads data that stay as long as its job has works.  Notes and changed variables
+ *     are collected in the work; the loop sends the notes, and takes over the variables, in done().
+ *  3. The shared object with the interpreter is mapped for the first job that has plugins, and
+ *     stays mapped, since it handles a signal.  A launcher without plugins never maps it.
  *
- * Failure: when a file cannot be read, or init fails, the job is refused; a task_start that fails
- * ends the job; a task_exit or finish that fails is recorded as a note.  A hook fails when it takes
- * longer than wrexec.hook-timeout (SECONDS when that is not set); after a task_exit that did, no
- * more hooks are called for the job.
+ * Failure: when a file cannot be read, or init fails, the job is refused.  A task_start that fails
+ * ends the job; a task_exit or finish that fails is recorded as a note.  A hook fails when it
+ * exceeds the time wrexec.hook-timeout (by default SECONDS).  After a task_exit that was late, no
+ * further hooks are called for the job.
  */
 #include "config.h"
 #include "launcher.h"
@@ -39,20 +40,20 @@
 #define OBJECT "launcher-lua.so"
 #define SECONDS 5.
 #define SECONDS_MAX 1e6
-#define NOTES_MAX 101 /* one more than are sent, so that this is said */
+#define NOTES_MAX 101 /* one more than is sent, so that the excess is reported */
 
 struct plugins {
-    pthread_mutex_t lock; /* of what follows, as far as it changes */
+    pthread_mutex_t lock; /* for the members below that change */
     const struct lua_hooks *ops;
-    void *hooks; /* NULL: there are no plugins, or they are not read yet */
-    bool off;    /* call no more of them */
+    void *hooks; /* NULL: there are no plugins, or they have not been read yet */
+    bool off;    /* no further hooks are called */
     char *path;
     double seconds;
-    /* The loop's: */
+    /* Used by the loop only: */
     bool finishing, finished;
 };
 
-/* A call for a starter, except that of task_start, which is part of the start of the task. */
+/* A call of a hook by a starter, except of task_start, which is part of the start of the task. */
 struct hookwork {
     struct work w;
     enum lua_hook which;
@@ -142,10 +143,10 @@ void lua_notes_send(struct nodejob *j, struct notes *n)
     notes_clear(n);
 }
 
-/* --- calls, by starters --- */
+/* --- calls of hooks, by starters --- */
 
 struct call {
-    char *const *env; /* what getenv() looks at */
+    char *const *env; /* the environment that getenv() reads */
     struct changes *changes;
     struct notes *notes;
 };
@@ -174,7 +175,7 @@ static void on_note(void *handle, const char *text)
     notes_add(c->notes, text);
 }
 
-/* The lock is held. */
+/* Called with the lock held. */
 static int call(struct nodejob *j, enum lua_hook which, const struct lua_task *task, int code,
                 struct call *c, errmsg_t *err)
 {

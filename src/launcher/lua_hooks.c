@@ -1,22 +1,26 @@
-/* Lua plugins of the launcher.
+/* lua_hooks.c - Lua plugins of the launcher: the shared object with the interpreter.
  *
- * Each file runs once, and returns a table with functions named after hooks (flux-lua.d(5)).  All
- * files of a job share one interpreter, but a file has globals of its own: what it assigns stays
- * with it.
+ * Purpose: each file runs once, and returns a table with functions named after hooks
+ * (flux-lua.d(5)).  All files of a job share one interpreter, but each file has globals of its own:
+ * a global that a file assigns is visible in this file only.
  *
+ * Invariants:
  *  1. The interpreter is a sandbox (libsandbox/sandbox.h) of SANDBOX_HOOKS.  A file, and each call
- *     of a hook, may execute INSTRUCTIONS instructions and take this many seconds as the launcher
- *     says, and all together may hold MEMORY bytes; beyond that the call fails.  So a plugin in an
- *     endless loop costs a job, not the launcher.
- *  2. Whatever goes wrong in Lua is caught: sandbox_call() stands around everything that can fail.
- *  3. `job` is a table made anew for each call; its methods reach the call's struct by a light user
- *     datum that is taken out of the registry afterwards, so that one kept for later does nothing.
- *  4. The seconds are those of a clock on the wall as well.  When they are over a signal comes, and
- *     TICKS more in as much time again: system calls that wait (for a fifo that nobody writes to)
- *     fail with EINTR, and the interpreter then finds that it is late.  When the last signal has
- *     come, what is called neither waits in a call that can be interrupted nor comes back to the
- *     interpreter (a dead file server): the launcher ends itself, naming the plugin, and its jobs
- *     fail, which beats standing still.
+ *     of a hook, may execute INSTRUCTIONS instructions and take the number of seconds that the
+ *     launcher sets; the files together may hold MEMORY bytes.  A call beyond these limits fails,
+ *     so a plugin in an endless loop costs a job, not the launcher.
+ *  2. Every Lua error is caught: each operation that can fail is inside sandbox_call().
+ *  3. `job` is a new table for each call; its methods reach the structure of the call by a light
+ *     user datum that is removed from the registry afterwards.  A `job` that a plugin keeps for
+ *     later therefore has no effect.
+ *  4. The seconds are elapsed time.  When they are over, the thread gets a signal, and TICKS
+ *     further signals in the same time again: system calls that wait (for a fifo without a writer)
+ *     fail with EINTR, and the interpreter then finds that it is late.  A call that has not
+ *     returned after the last signal hangs in a system call that cannot be interrupted (a dead file
+ *     server).  The launcher then ends itself, with a message that names the plugin, and its jobs
+ *     fail: a launcher that hangs would be worse.
+ *
+ * Failure: an error message, and the value that lua_hooks.h specifies.
  */
 #include "config.h"
 #include "lua_hooks.h"
@@ -47,25 +51,25 @@
 #define MEMORY (64u << 20)
 #define FILES_MAX 1000
 #define FILE_MAX_BYTES (1024u * 1024)
-#define TICKS 10 /* signals to one that is late, in as much time again */
+#define TICKS 10 /* signals to a late call, during the same time again */
 
 struct hooks {
     sandbox_t *sb;
-    lua_State *L; /* its */
+    lua_State *L; /* interpreter of the sandbox */
     size_t n;
-    char **names; /* of files */
-    int *refs;    /* the table that each returned */
+    char **names; /* names of the files */
+    int *refs;    /* references to the tables that the files returned */
     double seconds;
-    volatile sig_atomic_t ticks; /* signals to the call under way */
+    volatile sig_atomic_t ticks; /* number of signals to the present call */
     volatile sig_atomic_t closing;
-    char farewell[256]; /* what is said when it does not come back */
+    char farewell[256]; /* message when the call does not return */
 };
 
 static const char *const hook_names[LUA_NHOOKS] = {"init", "task_start", "task_exit", "finish"};
 
-/* --- limits --- */
+/* --- time limits --- */
 
-/* In a signal handler. */
+/* The signal handler. */
 static void late(int signum, siginfo_t *si, void *context)
 {
     struct hooks *h = si->si_code == SI_TIMER ? si->si_value.sival_ptr : NULL;
@@ -83,7 +87,7 @@ static void late(int signum, siginfo_t *si, void *context)
     errno = errnum;
 }
 
-/* A call under way. */
+/* The present call. */
 struct watch {
     struct hooks *h;
     bool armed;
@@ -97,7 +101,7 @@ static struct timespec interval(double seconds)
     return (struct timespec){.tv_sec = (time_t)whole, .tv_nsec = (long)((seconds - whole) * 1e9)};
 }
 
-/* Without a timer to be had only instructions are counted. */
+/* Start the time limit of a call.  If no timer can be created, only instructions are counted. */
 static void watch_begin(struct watch *w, struct hooks *h, const char *name, const char *what)
 {
     struct sigevent ev = {
@@ -115,7 +119,7 @@ static void watch_begin(struct watch *w, struct hooks *h, const char *name, cons
         timer_settime(w->timer, 0, &its, NULL);
 }
 
-/* Was it late? */
+/* End the time limit of a call.  Returns whether the call was late. */
 static bool watch_end(struct watch *w)
 {
     /* A signal that has just been sent is handled before this returns. */
@@ -124,7 +128,7 @@ static bool watch_end(struct watch *w)
     return w->h->ticks > 0;
 }
 
-/* --- what a hook may do --- */
+/* --- functions of a hook --- */
 
 static const char current_key;
 
@@ -181,7 +185,7 @@ static int job_note(lua_State *L)
     return 0;
 }
 
-/* Its error message is the whole error: without a position in the file. */
+/* The message of the plugin is the whole error message, without a position in the file. */
 static int job_cancel(lua_State *L)
 {
     current(L);
@@ -195,7 +199,7 @@ static const luaL_Reg methods[] = {{"getenv", job_getenv},
                                    {"cancel", job_cancel},
                                    {NULL, NULL}};
 
-/* --- what a hook is shown --- */
+/* --- data of a hook --- */
 
 static void set_string(lua_State *L, const char *name, const char *val)
 {
@@ -259,7 +263,7 @@ struct args {
     int ref;
 };
 
-/* Protected: everything here may run out of memory. */
+/* Called protected, since each of these operations may run out of memory. */
 static int call_one(lua_State *L)
 {
     struct args *a = lua_touserdata(L, 1);
@@ -305,8 +309,8 @@ static int hooks_call(void *arg, enum lua_hook which, const struct lua_job *job,
 
 /* --- reading files --- */
 
-/* Protected; argument and result: a chunk.  Its globals become a table of its own that looks into
- * the common one. */
+/* Called protected; argument and result: a chunk.  Its globals become a table of their own, which
+ * falls back to the common globals. */
 static int own_globals(lua_State *L)
 {
     lua_newtable(L);
@@ -318,7 +322,7 @@ static int own_globals(lua_State *L)
     return 1;
 }
 
-/* Run a file: what it returned is on top, or why it failed. */
+/* Run a file.  The table that it returned, or the reason of a failure, is on top of the stack. */
 static int run_file(struct hooks *h, const char *path, const char *name)
 {
     char chunk[4100], *text;
@@ -431,7 +435,7 @@ static void *hooks_create(const char *path, double seconds, char *err, size_t si
     snprintf(err, size, "no memory for plugins");
     if (!h)
         return NULL;
-    /* For good, since other threads have timers too. */
+    /* The handler stays for the life of the process, since other threads have timers too. */
     sigemptyset(&sa.sa_mask);
     sigaction(SIGALRM, &sa, NULL);
     h->seconds = seconds;

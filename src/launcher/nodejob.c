@@ -1,14 +1,14 @@
 /* nodejob.c - the jobs of a launcher: start, signals, end.
  *
- * Start: the job's directory is made and filled, its prolog, plugins and PMIx server (if any) are
- * run, and its tasks are started (task.c).  All this may hang, so starters do it (starter.c);
- * likewise the epilog and the removal of the directory.  A job waits for a hanging operation until
- * the job is killed, and then for GIVE_UP.
+ * Start: the directory of the job is made and filled, its prolog, plugins and PMIx server (if any)
+ * are run, and its tasks are started (task.c).  These operations may hang, so starters perform them
+ * (starter.c), and likewise the epilog and the removal of the directory.  A job waits for a hanging
+ * operation until the job is killed, and then for GIVE_UP.
  *
  * End: after the last task was reaped, the remaining processes of the job are killed (hunt.c); one
- * system call tells if there are any (orphan.c).  DONE is sent only when no process is left, the
- * pipes are drained and the epilog has ended.  So when a job is over no process of it runs, except
- * one that cannot be killed and was given up.
+ * system call tells whether there are any (orphan.c).  DONE is sent only when no process is left,
+ * the pipes are drained and the epilog has ended.  So when a job is over, none of its processes
+ * runs, except a process that cannot be killed and was given up.
  *
  * Invariants:
  *  1. The state (launcher.h) changes by the transitions of the table `moves` only, and never back.
@@ -48,7 +48,7 @@ static const struct transition moves[] = {
     {JOB_SPAWNING, JOB_ENDING, "nodejob_ending"},
     {JOB_RUNNING, JOB_ENDING, "nodejob_ending"},
     {JOB_ENDING, JOB_OVER, "nodejob_destroy"},
-    /* the launcher ends, all of whose processes it has killed */
+    /* the launcher ends, and has killed all its processes */
     {JOB_NEW, JOB_OVER, "nodejob_destroy"},
     {JOB_PROLOG, JOB_OVER, "nodejob_destroy"},
     {JOB_STARTING, JOB_OVER, "nodejob_destroy"},
@@ -63,7 +63,7 @@ static void set_state(struct nodejob *j, enum job_state state)
     j->state = state;
 }
 
-/* Begin to end. */
+/* Begin the end of a job. */
 static void nodejob_ending(struct nodejob *j)
 {
     if (j->state == JOB_ENDING)
@@ -82,7 +82,7 @@ static const char *next_string(const char **p)
     return s;
 }
 
-/* Split the words of each command; returns the place after the last one. */
+/* Split the words of each command.  Returns the place after the last word. */
 static char **split_commands(struct nodejob *j, char **v, const char **p)
 {
     uint32_t first = 0;
@@ -101,7 +101,7 @@ static char **split_commands(struct nodejob *j, char **v, const char **p)
         c->argv = v;
         for (uint32_t k = WIRE_COMMAND_ARGV; k < wc.argc; k++)
             *v++ = (char *)next_string(p);
-        c->changes = ++v; /* behind a NULL */
+        c->changes = ++v; /* after a NULL */
         for (uint32_t k = 0; k < wc.envc; k++)
             *v++ = (char *)next_string(p);
         v++;
@@ -109,7 +109,7 @@ static char **split_commands(struct nodejob *j, char **v, const char **p)
     return v;
 }
 
-/* Cut the strings of the request into vectors. */
+/* Split the strings of the request into vectors. */
 static int split(struct nodejob *j)
 {
     const char *p = j->run.strings, *cores, *gpus;
@@ -153,7 +153,7 @@ const char *nodejob_node_name(const struct nodejob *j)
     return j->node[0] ? j->node : j->l->hostname;
 }
 
-/* Tasks from number i on were not started, for this reason. */
+/* Report that the tasks from number i on were not started, with the reason. */
 static void not_started(struct nodejob *j, uint32_t i, int code, const char *why)
 {
     launcher_send_fail(j, code, (int32_t)j->tasks[i].rank, j->ntasks - i, "%s", why);
@@ -203,7 +203,8 @@ void nodejob_worked(struct work *w)
 
 /* --- start --- */
 
-/* No more tasks are started: all have been, or those from number nspawned on could not be. */
+/* End the start of tasks: all tasks have been started, or those from number nspawned on could not
+ * be. */
 static void spawned(struct nodejob *j, int code, const char *why)
 {
     nodejob_drop(j, &j->first);
@@ -225,7 +226,7 @@ static void spawned(struct nodejob *j, int code, const char *why)
         nodejob_ending(j);
 }
 
-/* Have all starts of tasks come back? */
+/* Check whether the starts of all tasks have come back. */
 static void check_spawned(struct nodejob *j)
 {
     errmsg_t why;
@@ -263,7 +264,7 @@ void nodejobs_spawn(struct launcher *l)
 {
     struct list_node round, *n;
 
-    /* A job that starts its tasks may remove any other from the list. */
+    /* A job that starts its tasks may remove any other job from the list. */
     list_init(&round);
     list_splice(&round, &l->spawning);
     while ((n = list_first(&round))) {
@@ -273,9 +274,9 @@ void nodejobs_spawn(struct launcher *l)
     }
 }
 
-/* --- what hangs --- */
+/* --- works that hang --- */
 
-/* The start of a task of a job that was given up has come back. */
+/* Handle the start of a task that comes back after its job was given up. */
 static void come_back(struct nodejob *j, const struct request *r)
 {
     if (r->w.pid > 0 && !r->w.reaped)
@@ -314,7 +315,7 @@ void nodejob_started(struct work *w)
     task_request_free(r);
 }
 
-/* The job was killed: limit the wait for the works that starters perform for it. */
+/* Limit the wait of a killed job for the works that starters perform for it. */
 static void cut(struct nodejob *j)
 {
     list_remove(&j->spawning);
@@ -370,7 +371,7 @@ static void give_up(struct nodejob *j)
         nodejob_ending(j);
 }
 
-/* Kill again: at the previous attempt the child may not have existed yet. */
+/* Kill again, since the child may not have existed at the previous attempt. */
 static void cut_step(struct launcher *l)
 {
     uint64_t now = list_empty(&l->cutting) ? 0 : clock_now_us();
@@ -396,7 +397,7 @@ static void job_refuse(struct nodejob *j, const char *why)
     nodejob_ending(j);
 }
 
-/* The tasks, now, or when the PMIx server is ready. */
+/* Start the tasks, at once or when the PMIx server is ready. */
 static void job_start(struct nodejob *j)
 {
     errmsg_t err;
@@ -411,7 +412,7 @@ static void job_start(struct nodejob *j)
     }
 }
 
-/* What is to be done before that: plugins. */
+/* Call the plugins, and then start the tasks. */
 static void job_go(struct nodejob *j)
 {
     errmsg_t err;
@@ -427,7 +428,7 @@ static void job_go(struct nodejob *j)
 void nodejob_plugins_done(struct nodejob *j, const char *why)
 {
     if (j->state != JOB_STARTING || j->killed_early)
-        return; /* it ends, or does so when all its works have come back */
+        return; /* the job ends, or will when all its works have come back */
     if (why)
         job_refuse(j, why);
     else
@@ -463,7 +464,8 @@ void nodejob_prolog_done(struct nodejob *j, const char *why)
         job_go(j);
 }
 
-/* Spawned tasks share the directory, cgroup and hooks of their job while that is on this node. */
+/* Join the job that spawned these tasks, while it is on this node: they share its directory, cgroup
+ * and hooks. */
 static bool join_host(struct nodejob *j)
 {
     struct nodejob *host = j->run.parent ? hmap_get_u64(j->l->jobs, j->run.parent) : NULL;
@@ -477,7 +479,7 @@ static bool join_host(struct nodejob *j)
     return true;
 }
 
-/* The guest or the host has ended. */
+/* Separate a guest or a host that has ended. */
 static void leave_host(struct nodejob *j)
 {
     list_remove(&j->guest);
@@ -485,7 +487,7 @@ static void leave_host(struct nodejob *j)
     j->l->again = true;
 }
 
-/* Begin the steps before any task: the first is the directory. */
+/* Begin the steps before the tasks, of which the directory is the first. */
 static void job_begin(struct nodejob *j)
 {
     errmsg_t err;
@@ -648,7 +650,7 @@ void nodejob_destroy(void *arg)
     nodejob_drop(j, &j->last);
     set_state(j, JOB_OVER);
     j->ghost = true;
-    if (!j->asked) /* otherwise a hanging work still uses the job's strings */
+    if (!j->asked) /* otherwise a hanging work still uses the strings of the job */
         ghost_free(j);
 }
 
@@ -714,7 +716,7 @@ void nodejob_kill(struct nodejob *j)
     job_signal_now(j, SIGKILL);
 }
 
-/* The first task that fails may be to end the job. */
+/* End the job after the first task that fails, if the job asked for that. */
 static void check_bad_exit(struct task *t)
 {
     struct nodejob *j = t->job;
@@ -744,7 +746,7 @@ static void task_ended(struct task *t, int status)
     if (j->running == 0) {
         uint64_t now = clock_wall_us(); /* it is sent to other nodes */
 
-        /* The clock may have been set back meanwhile. */
+        /* The clock may have been set back in the meantime. */
         if (now > j->times.exited)
             j->times.exited = now;
     }
@@ -753,7 +755,7 @@ static void task_ended(struct task *t, int status)
         nodejob_ending(j);
 }
 
-/* Find the task of a child, which a starter may have made just now. */
+/* Find the task of a child, which a starter may have started just now. */
 static struct task *take_task(struct launcher *l, pid_t pid)
 {
     struct task *t = hmap_take_u64(l->pids, (uint64_t)pid);
@@ -816,7 +818,8 @@ void nodejobs_step(struct launcher *l)
     cut_step(l);
     if (list_empty(&l->ending))
         return;
-    /* Zombies are reaped first, so that a child found here is alive or will give a signal. */
+    /* Zombies are reaped first, so a child that is found here is alive, or its end will raise
+     * SIGCHLD. */
     nodejobs_reap(l);
     orphans = orphans_there(l);
     LIST_FOREACH_SAFE(it, tmp, &l->ending)
@@ -830,7 +833,7 @@ void nodejobs_step(struct launcher *l)
         if (!j->given_up && !lua_finish(j))
             continue;
         if (!list_empty(&j->guests))
-            continue; /* until the last of them has left */
+            continue; /* until the last child has ended */
         j->closing = true;
         if (j->given_up || (pmix_gone(j) && !hook_epilog(j) && !backing_remove(j)))
             job_done(j);
@@ -845,7 +848,7 @@ static int kill_one(pid_t pid, void *arg)
 
 struct rest {
     struct launcher *l;
-    bool others; /* than those that starters have */
+    bool others; /* children that starters do not have */
 };
 
 static int look_at(pid_t pid, void *arg)

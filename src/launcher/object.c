@@ -10,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Beside our own file: where we are installed, and in the build directory. */
+/* The objects are beside the program of the launcher, after an installation and in the build
+ * directory. */
 void *object_open(const char *name, errmsg_t *err)
 {
     static const char *const places[] = {"", ".libs/"};

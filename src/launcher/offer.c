@@ -4,7 +4,7 @@
  * allocation for the strings that the tasks get.  All jobs of a launcher share one listening
  * socket, the door, which is opened for the first offer and kept.  Each job has its own address of
  * the loopback network, 127.A.B.C, whose last 24 bits are its slot, so the address of a connection
- * tells the job.  The door is bound to all addresses, but only to the loopback interface.
+ * identifies the job.  The door is bound to all addresses, but only to the loopback interface.
  *
  *    state     of an offer                                     left when (by)
  *    WAITING   tasks run, none has connected                   the first task connects: a server
@@ -21,8 +21,8 @@
  *  1. A slot belongs to one job at a time, and slots are used in turn, so a process of an earlier
  *     job does not connect to a later job.
  *  2. Connections that the gate does not accept yet are held, at most HELD_MAX per task; further
- *     ones are closed.
- *  3. Connections are never read here: the library identifies the client.
+ *     connections are closed.
+ *  3. The launcher never reads from a connection: the library of the server identifies the client.
  *  4. The state changes by the transitions of `moves` only.
  *
  * Failure: if the door cannot be opened there is no offer, and the job runs with PMI-1 alone.
@@ -45,16 +45,16 @@
 #include "libutil/invariant.h"
 
 #define LOOPBACK 0x7f000000u
-#define SLOT_MIN 0x010000u /* 127.1.0.0: others use the addresses below */
+#define SLOT_MIN 0x010000u /* 127.1.0.0: other programs use the addresses below */
 #define SLOT_MAX 0xfeffffu /* 127.254.255.255 */
-#define ACCEPT_MAX 64      /* connections in one go */
+#define ACCEPT_MAX 64      /* connections accepted per event */
 #define HELD_MAX 8
 
 struct offers {
     struct launcher *l;
     struct source door;
     unsigned port;
-    int spare;     /* closed to refuse a connection when there are no descriptors left */
+    int spare;     /* closed to refuse a connection when no descriptor is left */
     hmap_t *slots; /* slot -> struct offer */
     uint32_t next;
 };
@@ -68,12 +68,13 @@ struct offer {
     enum offer_state state;
     int *held;
     size_t nheld, cap;
-    char *text;  /* all strings */
+    char *text;  /* all strings of the offer */
     char *ranks; /* in `text`: the strings that differ from task to task */
     char *vars[];
 };
 
-/* The variables that the library's own server sets; the address has a name per client version. */
+/* The variables that the server of the library sets; the name of the address depends on the client
+ * version. */
 enum offered_kind { OFFER_NSPACE, OFFER_ADDRESS, OFFER_HOST, OFFER_DIR, OFFER_WORD };
 static const struct {
     const char *name;
@@ -100,7 +101,7 @@ static const struct {
 
 static void door_ready(struct source *s, uint32_t events);
 
-/* --- the door --- */
+/* --- the listening socket --- */
 
 static int listen_loopback(unsigned *port)
 {
@@ -111,7 +112,8 @@ static int listen_loopback(unsigned *port)
 
     if (fd < 0)
         return -1;
-    /* Kernels before 5.7 keep this for root: door_ready() refuses what comes from elsewhere. */
+    /* Kernels before 5.7 reserve this option for root: door_ready() refuses connections from
+     * elsewhere. */
     (void)setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, "lo", sizeof("lo"));
     if (bind(fd, sa, len) == 0 && listen(fd, SOMAXCONN) == 0 && getsockname(fd, sa, &len) == 0) {
         *port = ntohs(sin.sin_port);
@@ -289,7 +291,8 @@ void offer_destroy(struct offer *o)
 
 /* --- connections --- */
 
-/* Pass a connection through the gate: 0; 1 if the gate accepts no more now; -1 with errno. */
+/* Pass a connection through the gate.  Returns 0; 1 if the gate accepts no more now; -1 with
+ * errno. */
 static int pass(struct offer *o, int fd)
 {
     uint8_t byte = 0;
@@ -403,7 +406,7 @@ void offer_answered(struct offer *o, int fd)
         give_up(o, strerror(errno));
 }
 
-/* Takes `fd`. */
+/* Take a connection of a task, with its descriptor `fd`. */
 static void arrived(struct offer *o, int fd)
 {
     int rc = -1;
@@ -420,7 +423,7 @@ static void arrived(struct offer *o, int fd)
     close(fd);
 }
 
-/* No descriptor is left: refuse a waiting connection, or the door would stay ready for ever. */
+/* Refuse a waiting connection when no descriptor is left; otherwise the door would stay ready. */
 static void refuse_one(struct offers *os)
 {
     int fd;

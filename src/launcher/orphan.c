@@ -1,14 +1,14 @@
-/* orphan.c - tells whether a task has left a process behind.
+/* orphan.c - detects whether a task has left a process behind.
  *
- * A subreaper gets the orphans of its tasks as children.  To find out if there are any, it would
- * have to read all of /proc at every end of a job.  But the kernel lists children by the thread
- * that made them, gives orphans to the first live thread of the process, and lists the children of
- * one thread in /proc/self/task/TID/children.  So other threads do all work and make all tasks
- * (starter.c).  The first thread makes none, and one system call on a file that stays open tells if
- * it has children.  Only then are the children examined.
+ * Purpose: a subreaper gets the orphans of its tasks as children.  To find out whether there are
+ * any, it would have to read all of /proc at each end of a job.  But the kernel lists children by
+ * the thread that created them, gives orphans to the first live thread of the process, and lists
+ * the children of one thread in /proc/self/task/TID/children.  So other threads do all work and
+ * create all tasks (starter.c).  The first thread creates no child, and one system call on a file
+ * that stays open tells whether it has children.  Only then are the children examined.
  *
- * Where the kernel has no such file, the first thread is asked: waitid(2) with __WNOTHREAD
- * considers only the children of the calling thread.
+ * Where the kernel does not have this file, the first thread calls waitid(2) with __WNOTHREAD,
+ * which considers only the children of the calling thread.
  */
 #include "config.h"
 #include "launcher.h"
@@ -29,7 +29,7 @@
 struct orphans {
     struct launcher *l;
     void (*fn)(struct launcher *l);
-    int fd; /* children of the first thread, -1: no such file */
+    int fd; /* list of the children of the first thread; -1: no such file */
     sem_t ask, answer;
     bool over;
     bool there;

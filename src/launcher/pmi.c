@@ -1,12 +1,12 @@
-/* pmi.c - PMI-1 for the tasks of a job: libpmi's state machine, with one socket per task.
+/* pmi.c - PMI-1 for the tasks of a job: the state machine of libpmi, with one socket per task.
  *
- * A job whose tasks do not speak PMI costs only a socket pair per task: the server is made when the
- * first byte arrives.  If all tasks are on this node, a barrier is complete when all are in it, and
- * the pairs are sent up for the record only.
+ * Purpose: a job whose tasks do not use PMI costs only a socket pair per task: the server is
+ * created when the first byte arrives.  If all tasks are on this node, a barrier is complete when
+ * all tasks are in it, and the pairs are sent up for the record only.
  *
- * A task that said init and ends without finalize would make the others wait, so the job fails
- * (FAIL).  The end of the task's process counts, not that of its connection, since only the former
- * has a status.
+ * Failure: a task that has sent init and ends without finalize would make the other tasks wait, so
+ * the job fails (FAIL).  The end of the process of the task counts, not that of its connection,
+ * since only the process has a status.
  */
 #include "config.h"
 #include "launcher.h"
@@ -104,7 +104,8 @@ static void op_abort(void *arg, size_t idx, int exitcode, const char *msg)
     struct nodejob *j = arg;
     int code = exitcode & 255;
 
-    /* 0 is what it says, and what other launchers exit with; 256 is an error whose code is lost. */
+    /* 0 is the code of the message, and the exit code of other launchers; 256 is an error whose
+     * code is lost. */
     if (exitcode && !code)
         code = 1;
     launcher_send_fail(j, code, (int32_t)j->tasks[idx].rank, 1, "task %u aborted the job%s%s",
@@ -118,7 +119,7 @@ static void op_client_error(void *arg, size_t idx, const char *text)
     launcher_send_fail(j, 1, (int32_t)j->tasks[idx].rank, 1, "%s", text);
 }
 
-/* Names are for other jobs, so rank 0 keeps them (names.c of wrexec). */
+/* Names are visible to other jobs, so rank 0 keeps them (names.c of wrexec). */
 static int send_name(struct nodejob *j, size_t idx, enum wire_name op, const char *service,
                      const char *port)
 {
@@ -149,8 +150,8 @@ static int op_unpublish(void *arg, size_t idx, const char *service)
     return send_name(arg, idx, WIRE_NAME_UNPUBLISH, service, "");
 }
 
-/* The job's directory, files and environment, which the new tasks share, are sent with the request
- * of the task: the module does not keep them. */
+/* The directory, files and environment of the job, which the new tasks share, are sent with the
+ * request, because the module does not keep them. */
 int pmi_ask_spawn(struct nodejob *j, uint32_t tag, const void *request, size_t len)
 {
     const char *end = j->run.strings + j->run.strings_len, *env = j->run.envc ? j->env[0] : end;
@@ -189,7 +190,8 @@ static const struct pmi_server_ops server_ops = {
     .spawn = op_spawn,
 };
 
-/* Libraries name what they make on the host by it, so it is the name of this launch alone. */
+/* Libraries use this name for the objects that they create on the host, so it names this launch
+ * alone. */
 void pmi_job_name(const struct nodejob *j, char *buf, size_t size)
 {
     char name[WIRE_JOB_NAME_MAX];
@@ -198,8 +200,8 @@ void pmi_job_name(const struct nodejob *j, char *buf, size_t size)
     snprintf(buf, size, "%s", name);
 }
 
-/* What those that spawned the tasks had to tell them.  One that is not fit for the store is left
- * out: who looks for it gets that error. */
+/* Store the pairs that the spawning tasks have passed to these tasks.  A pair that the store cannot
+ * take is left out: a task that gets its key receives the error. */
 static int preset_pairs(struct nodejob *j)
 {
     for (uint32_t i = 0; j->run.parent && i < j->run.nfiles; i++)
@@ -272,7 +274,7 @@ void pmi_ready(struct source *s, uint32_t events)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) {
-        /* The end of the process will tell if this is an error. */
+        /* The end of the process decides whether this is an error. */
         launcher_source_close(j->l, s);
         return;
     }
@@ -332,7 +334,8 @@ void pmi_spawned(struct nodejob *j, const void *payload, size_t len)
     pmi_server_spawn_done(j->pmi, exec_wire_u32(p), rc, rc ? NULL : text, rc ? text : NULL);
 }
 
-/* The tasks that spawned a task wait for it to connect, which it does when it begins with MPI. */
+/* Fail the job if a spawned task ends before it connects: the tasks that spawned it wait for the
+ * connection, which is made when it begins with MPI. */
 void pmi_spawned_in_vain(struct task *t)
 {
     int code = spawn_status_to_code(t->status);
@@ -369,7 +372,7 @@ void pmi_task_ended(struct task *t)
     if (!pmi_server_initialized(j->pmi, idx)) {
         if (j->run.parent)
             pmi_spawned_in_vain(t);
-        pmi_server_eof(j->pmi, idx); /* an error when others wait for it */
+        pmi_server_eof(j->pmi, idx); /* an error if other tasks wait for this one */
         return;
     }
     if (pmi_server_finalized(j->pmi, idx))

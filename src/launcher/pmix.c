@@ -1,7 +1,7 @@
 /* pmix.c - PMIx for the tasks of a job: the launcher's end of flux-pmixd (pmixd.c), which
  * pmix_server.c starts.
  *
- *    state      of a job's server                               left when (by)
+ *    state      of the server of a job                          left when (by)
  *    offered    with PMI-1 (WIRE_F_MPI_BOTH): tasks run, with   the first task connects
  *               an address on which the launcher listens        (pmix_wanted)
  *               (offer.c)
@@ -10,17 +10,18 @@
  *    serving    tasks run; without an offer, with the           the last task was reaped
  *               variables of PMIX_READY in their environment    (pmix_end)
  *    leaving    it still serves other nodes of this host        it ends, after all of them have
- *               (share.c), and knows that this one is done      joined and left (pmix_reaped); or
+ *               (share.c), and knows that this node is done     joined and left (pmix_reaped); or
  *                                                               the job is killed (pmix_end)
  *    over       it was killed; DONE waits for its end           it is reaped (pmix_reaped)
  *
- * At the end of a job the server is killed, not asked to end: it could only remove its directory,
- * which goes with the job's.  If it ends earlier, the job fails.
+ * End: at the end of a job the server is killed rather than asked to end: its only remaining work
+ * would be to remove its directory, which is removed with the directory of the job.
  *
- * A task that has connected and ends without finalizing makes the others wait: the job fails.  So
- * does one that ends without connecting if others of this node have connected, or connect later,
- * since their first fence would wait for it.  The news that a node has begun travels up the tree,
- * for the nodes that have not (wrexec's subjob_pmi.c).
+ * Failure: if the server ends earlier, the job fails.  A task that has connected and ends without
+ * finalizing makes the other tasks wait, so the job fails.  The job also fails for a task that ends
+ * without connecting if other tasks of this node have connected, or connect later, since their
+ * first fence would wait for it.  The notice that a node has begun travels up the tree, for the
+ * nodes where no task has connected (subjob_pmi.c of wrexec).
  */
 #include "config.h"
 #include "pmix_private.h"
@@ -68,7 +69,7 @@ static struct pmix *pmix_create(struct nodejob *j)
     return px;
 }
 
-/* For what a server says. */
+/* Allocate the tables for the messages of a server. */
 static int make_room(struct pmix *px)
 {
     px->in = buf_create(WIRE_PAYLOAD_MAX + WIRE_HEADER + READ_SIZE);
@@ -76,7 +77,8 @@ static int make_room(struct pmix *px)
     return px->in && px->clients ? 0 : -1;
 }
 
-/* Strings with their NULs: `common`, then `each` for every task. */
+/* Set the environment from strings with their NULs: `common` strings, and then `each` strings for
+ * every task. */
 static int set_environment(struct pmix *px, const char *text, size_t len, uint32_t common,
                            uint32_t each)
 {
@@ -117,7 +119,7 @@ static int start_server(struct pmix *px, int door, errmsg_t *err)
     return 0;
 }
 
-/* --- who has begun --- */
+/* --- tasks that have connected --- */
 
 static void left_early(struct nodejob *j, const struct task *t)
 {
@@ -129,7 +131,7 @@ static void left_early(struct nodejob *j, const struct task *t)
                        t->rank, spawn_status_text(t->status, text, sizeof(text)));
 }
 
-/* The first task has connected. */
+/* Note that the first task has connected. */
 static void begin(struct pmix *px)
 {
     struct nodejob *j = px->job;
@@ -144,7 +146,7 @@ static void begin(struct pmix *px)
         }
 }
 
-/* --- offered beside PMI-1 --- */
+/* --- a server that is offered beside PMI-1 --- */
 
 int pmix_wanted(struct nodejob *j, int door, errmsg_t *err)
 {
@@ -152,13 +154,14 @@ int pmix_wanted(struct nodejob *j, int door, errmsg_t *err)
         return errmsg_fail(err, ENOMEM, "no memory to start a PMIx server");
     if (start_server(j->pmix, door, err) < 0)
         return -1;
-    /* A leader that has left without a server cannot say so: the nodes above find out. */
+    /* A leader that has left without a server cannot report it: the nodes above detect it. */
     if (!share_leads(j->share))
         begin(j->pmix);
     return 0;
 }
 
-/* Let a follower's tasks in once their gate is there and the server knows their launcher. */
+/* Open the gate for the tasks of a follower once it has arrived and the server knows their
+ * launcher. */
 static void let_in(struct pmix *px)
 {
     if (px->gate < 0 || !px->known)
@@ -179,7 +182,7 @@ void pmix_answered(struct nodejob *j, int fd)
     let_in(px);
 }
 
-/* u32 node, then the ranks of its tasks; with the descriptor. */
+/* The payload is u32 node, and then the ranks of its tasks; the descriptor goes with it. */
 int pmix_join(struct nodejob *j, uint32_t node, int fd, int *gate, errmsg_t *err)
 {
     uint32_t n = exec_layout_count(j->layout, node), *payload;
@@ -206,14 +209,14 @@ int pmix_join(struct nodejob *j, uint32_t node, int fd, int *gate, errmsg_t *err
     free(frame);
     free(payload);
     if (sent < 0 && (errno == EPIPE || errno == ECONNRESET || errno == EBADF))
-        return 0; /* the server is lost, which is reported when it is reaped */
+        return 0; /* the loss of the server is reported when it is reaped */
     if (sent != (ssize_t)(WIRE_HEADER + len))
         return errmsg_fail(err, EAGAIN, "it takes nothing");
     return 0;
 }
 
-/* Make an offer.  Without one the job continues, because it may not need PMIx; but a leader without
- * a server must refuse the other nodes of this host (pmix_join()). */
+/* Make an offer.  Without an offer the job continues, because it may not need PMIx; but a leader
+ * without a server must refuse the other nodes of this host (pmix_join()). */
 static int offer(struct nodejob *j, errmsg_t *err)
 {
     struct pmix *px = NULL;
@@ -247,7 +250,7 @@ int pmix_begin(struct nodejob *j, errmsg_t *err)
 
     if (j->run.flags & (WIRE_F_EXEC | WIRE_F_NESTED))
         return 0;
-    /* Who names a library will use it, and shall have what that says. */
+    /* A job that names a library will use it, and gets the errors of the check. */
     if (both && !pmix_server_library(j, &lib))
         return offer(j, err);
     if (!both && !(j->run.flags & WIRE_F_MPI_PMIX))
@@ -261,7 +264,7 @@ int pmix_begin(struct nodejob *j, errmsg_t *err)
     return start_server(j->pmix, -1, err) < 0 ? -1 : 1;
 }
 
-/* --- what it says --- */
+/* --- frames of the server --- */
 
 static int take_environment(struct pmix *px, const struct wire_frame *f)
 {
@@ -293,7 +296,7 @@ static void handle(struct pmix *px, const struct wire_frame *f)
     } else if (f->type == WIRE_PMIX_CLIENT) {
         uint32_t rank = exec_wire_u32(f->payload), what = exec_wire_u32(f->payload + 4);
 
-        /* The first task to connect is reported here, too, even if it is not local. */
+        /* The first task that connects is reported here too, even if it is on another node. */
         for (uint32_t i = 0; i < j->ntasks; i++)
             if (j->tasks[i].rank == rank)
                 px->clients[i] = (uint8_t)what;
@@ -314,10 +317,10 @@ static void handle(struct pmix *px, const struct wire_frame *f)
     }
 }
 
-/* Close the connection to the server; why it ended is reported when it is reaped. */
+/* Close the connection to the server.  The reason of its end is reported when it is reaped. */
 static void hang_up(struct pmix *px)
 {
-    /* Kill first: a server that sees the connection end takes the launcher for dead. */
+    /* Kill the server first: when its connection ends, it takes the launcher for dead. */
     if (px->pid > 0)
         kill(px->pid, SIGKILL);
     launcher_source_close(px->job->l, &px->src);
@@ -361,8 +364,8 @@ static void pmix_ready(struct source *s, uint32_t events)
     pmix_read((struct pmix *)((char *)s - offsetof(struct pmix, src)));
 }
 
-/* Send a frame.  Frames are small and the server always reads, so a full socket means that it is
- * lost. */
+/* Send a frame.  Frames are small and the server always reads, so a full socket means that the
+ * server is lost. */
 static int send_frame(struct pmix *px, enum wire_type type, const void *payload, size_t len)
 {
     uint8_t frame[WIRE_HEADER + 8 + WIRE_NAME_MAX];
@@ -385,7 +388,7 @@ void pmix_spawned(struct nodejob *j, const void *payload, size_t len)
         (void)send_frame(j->pmix, WIRE_SPAWNED, payload, len);
 }
 
-/* --- for nodejob.c --- */
+/* --- functions for nodejob.c --- */
 
 size_t pmix_env(struct nodejob *j, char **vars)
 {
@@ -431,7 +434,7 @@ void pmix_task_ended(struct task *t)
 
     if (!px || px->over || !px->clients)
         return;
-    /* The server's last frame about the task may still be in the socket. */
+    /* The last frame of the server about the task may still be in the socket. */
     drain(px);
     if (px->clients[idx] == 0 && j->run.parent && t->status) {
         pmi_spawned_in_vain(t);
@@ -498,7 +501,7 @@ bool pmix_reaped(struct launcher *l, pid_t pid, int status)
     if (px->over)
         return true;
     if (px->leaving && status == 0) {
-        pmix_end(j); /* the others have left, too */
+        pmix_end(j); /* the other nodes have left, too */
         return true;
     }
     launcher_send_fail(j, 1, -1, 0, "the PMIx server of node %u was lost (%s)", j->run.node,

@@ -1,4 +1,4 @@
-/* Inside PMIx: what pmix.c and pmix_server.c share. */
+/* Declarations that pmix.c and pmix_server.c share. */
 #ifndef LAUNCHER_PMIX_PRIVATE_H
 #define LAUNCHER_PMIX_PRIVATE_H
 
@@ -8,28 +8,29 @@ struct pmix {
     struct nodejob *job;
     struct source src;
     pid_t pid;           /* 0: reaped */
-    struct offer *offer; /* source of the tasks' variables instead of the server; NULL: none */
+    struct offer *offer; /* source of the variables of tasks instead of the server; NULL: none */
     bool ready;
-    int gate; /* a follower's, as long as the server does not know it; -1: none */
+    int gate; /* gate of a follower until the server knows it; -1: none */
     bool known;
-    bool leaving; /* the tasks of this node are over, those of its followers may not be */
+    bool leaving; /* the tasks of this node have ended, those of followers perhaps not */
     bool over;
     buf_t *in;
-    char *body; /* of PMIX_READY */
-    char **env; /* all strings in it */
+    char *body; /* payload of PMIX_READY */
+    char **env; /* all strings of `body` */
     uint32_t common;
     uint32_t each;
-    uint8_t *clients; /* by local number: what was said last, PMIXD_* or 0 */
-    bool begun;       /* some task has connected */
+    uint8_t *clients; /* last PMIXD_* of each task, by local number; 0: none */
+    bool begun;       /* a task has connected */
 };
 
-/* The program, whether or not it is there; malloc'd.  NULL: not known, or no memory. */
+/* Return the path of the program, whether it exists or not; malloc'd.  NULL: it is not known, or
+ * ENOMEM. */
 char *pmix_server_path(void);
-/* Does the job name the library that its tasks use (FLUX_PMIX_LIBRARY)?  Which, then. */
+/* Returns whether the job names the library that its tasks use (FLUX_PMIX_LIBRARY).  *lib: the
+ * library. */
 bool pmix_server_library(const struct nodejob *j, const char **lib);
-/* Start the server.  Takes `fd`, its end of the connection to this launcher.  `door`: the
- * connections of tasks come through it; -1: the server listens itself.  -1 with an error
- * message. */
+/* Start the server.  Takes `fd`, its end of the connection to this launcher.  The connections of
+ * tasks come through `door`; -1: the server listens itself.  Returns -1 with an error message. */
 int pmix_server_spawn(struct pmix *px, int fd, int door, errmsg_t *err);
 
 #endif

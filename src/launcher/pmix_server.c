@@ -1,12 +1,12 @@
-/* pmix_server.c - start flux-pmixd, the PMIx server of a job's tasks on this node.
+/* pmix_server.c - starts flux-pmixd, the PMIx server of the tasks of a job on this node.
  *
- * A server for which the tasks wait is started by a starter (starter.c), since the library that the
- * job names may be on a file system that hangs.  One for which a task has knocked already
- * (offer.c) is started at once.
+ * Purpose: a server for which the tasks wait is started by a starter (starter.c), since the library
+ * that the job names may be on a file system that hangs.  A server to which a task has connected
+ * already (offer.c) is started at once.
  *
- * The server has the launcher's environment and the job's mark (hunt.c), and two descriptors
- * besides the standard ones: the connection to the launcher, and, with an offer, the door through
- * which the connections of tasks come.
+ * Environment: the server has the environment of the launcher and the mark of the job (hunt.c), and
+ * two descriptors besides the standard ones: the connection to the launcher, and, with an offer,
+ * the door through which the connections of tasks come.
  *
  * Failure: the job fails, with an error message.
  */
@@ -31,9 +31,10 @@
 
 extern char **environ;
 
-/* --- the command --- */
+/* --- the command line --- */
 
-/* An installed server is beside the launcher; in the build directory it has a folder of its own. */
+/* Return the path of the server: beside the launcher if it is installed, in a directory of its own
+ * in the build directory. */
 char *pmix_server_path(void)
 {
     char self[4096], *slash, *path;
@@ -74,9 +75,9 @@ bool pmix_server_library(const struct nodejob *j, const char **lib)
     return *lib && **lib;
 }
 
-/* The library that the job's tasks use, when the job says so: a server should not be older than its
- * clients.  All that has this name fits the program that was linked with one of it.  *lib: it,
- * NULL: none; -1 with an error message. */
+/* Find the library that the tasks of the job use, if the job names it: a server should not be older
+ * than its clients.  Each library of this name is compatible with a program that was linked with
+ * one of them.  *lib: the library; NULL: none.  Returns -1 with an error message. */
 static int choose_library(const struct nodejob *j, const char **lib, errmsg_t *err)
 {
     if (!pmix_server_library(j, lib))
@@ -91,7 +92,7 @@ static int choose_library(const struct nodejob *j, const char **lib, errmsg_t *e
 
 #define NOPTIONS 18
 
-/* Tasks of each program. */
+/* Return the option with the tasks of each program. */
 static char *apps_option(const struct nodejob *j)
 {
     strbuf_t *sb = strbuf_create(0);
@@ -106,7 +107,8 @@ static char *apps_option(const struct nodejob *j)
     return strbuf_take(sb);
 }
 
-/* The tasks of this node, where those of others have the same server. */
+/* Return the option with the tasks of this node, if the tasks of other nodes use the same
+ * server. */
 static char *ranks_option(const struct nodejob *j)
 {
     strbuf_t *sb = strbuf_create(0);
@@ -183,7 +185,7 @@ static void served(struct work *w)
         errmsg_set(&w->err, "no memory to start a PMIx server");
     }
     if (w->pid > 0 && !w->reaped)
-        kill(w->pid, SIGKILL); /* reaped as an adopted one */
+        kill(w->pid, SIGKILL); /* it is reaped as an adopted child */
     if (px)
         launcher_source_close(l, &px->src);
     if (j->state == JOB_STARTING)
@@ -228,14 +230,14 @@ static int add_options(struct serving *sv, const struct nodejob *j, int door)
     return 0;
 }
 
-/* At once: nothing of it is on a file system that the launcher does not need itself, and what
- * starts tasks may be at work for some time yet. */
+/* Start the server without a starter: the launcher itself needs all its files, and the starters may
+ * be busy with tasks for some time. */
 static int spawn_now(struct pmix *px, struct serving *sv, errmsg_t *err)
 {
     px->pid = spawn_process(&sv->sp, err);
     serving_free(&sv->w);
     if (px->pid > 0 && hmap_put_u64(px->job->l->servers, (uint64_t)px->pid, px) < 0) {
-        kill(px->pid, SIGKILL); /* reaped as an adopted one */
+        kill(px->pid, SIGKILL); /* it is reaped as an adopted child */
         px->pid = 0;
         return errmsg_fail(err, ENOMEM, "no memory to start a PMIx server");
     }

@@ -1,24 +1,24 @@
-/* record.c - records of the jobs whose epilog is still to be run, for the next launcher.
+/* record.c - records of the jobs whose epilog is due, for the next launcher.
  *
  * Format:
  *
  *    DIR/epilog-JOB-TOKEN      DIR: directory of the broker's socket; TOKEN: of the launcher
  *
- * A record is u32 length and the payload of RUN (exec_wire.h, in the host's byte order), then the
- * changes of the environment by plugins: NAME=value or NAME, each with its NUL.  It lives as long
- * as DIR at most: that belongs to one broker, while any launcher of the user removes the
- * directories of jobs (backing.c) once nobody locks them.
+ * A record is u32 length and the payload of RUN (exec_wire.h, in the byte order of the host), then
+ * the changes of the environment by plugins: NAME=value or NAME, each with its NUL.  A record
+ * exists at most as long as DIR, which belongs to one broker.  The directories of jobs (backing.c)
+ * would not do: any launcher of the user removes them when they are not locked.
  *
  * Invariants:
  *  1. The record exists before the prolog starts and until the epilog was reaped.  So an epilog
  *     that was interrupted together with its launcher is run again.
- *  2. When all processes of a lost launcher are gone, the next one makes each record of another
- *     token a job without tasks that is about to end (records_run()).  Only its epilog is run, and
- *     the module, which has ended the job, is not notified.
+ *  2. When all processes of a lost launcher are gone, the next launcher makes each record of
+ *     another token a job without tasks that is about to end (records_run()).  Only its epilog is
+ *     run, and the module, which has ended the job, is not notified.
  *
- * Failure: a job whose record cannot be written is noted, and runs.  A record that cannot be read
- * is reported on standard error, and removed.  If the broker is lost together with its launcher,
- * nobody reads the records.
+ * Failure: a job whose record cannot be written gets a note, and runs.  A record that cannot be
+ * read is reported on standard error, and removed.  If the broker is lost together with its
+ * launcher, the records are not read.
  */
 #include "config.h"
 #include "launcher.h"
@@ -38,7 +38,7 @@
 #define RECORD_MAX (2u * WIRE_PAYLOAD_MAX)
 #define PREFIX "epilog-"
 
-/* The directory of the broker's socket, malloc'd; NULL with errno. */
+/* Return the directory of the socket of the broker, malloc'd, or NULL with errno. */
 static char *record_dir(const struct launcher *l)
 {
     const char *path = l->uri ? strchr(l->uri, '/') : NULL;
@@ -53,7 +53,7 @@ static char *record_dir(const struct launcher *l)
     return strndup(path, (size_t)(slash - path));
 }
 
-/* Is a file the record of another launcher?  *id: its job. */
+/* Returns whether a file is the record of another launcher.  *id: its job. */
 static bool is_lost(const struct launcher *l, const char *name, uint64_t *id)
 {
     const char *digits = name + strlen(PREFIX);
@@ -117,9 +117,9 @@ void record_remove(struct nodejob *j)
     j->record = NULL;
 }
 
-/* --- of a launcher that was lost --- */
+/* --- records of a lost launcher --- */
 
-/* Run the epilog of a record; takes `path` if it returns true. */
+/* Run the epilog of a record.  Takes `path` if it returns true. */
 static bool run_one(struct launcher *l, uint64_t id, char *path)
 {
     char *data = NULL, *p, *end;

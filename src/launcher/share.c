@@ -1,20 +1,21 @@
 /* share.c - one PMIx server for the brokers of a host: how their launchers find each other.
  *
- * Purpose: MPI libraries share memory only among the tasks of one PMIx server, since that does not
- * pass on what a task says to its neighbors.  So of the nodes of a job on one host (hosts.c) the
- * first, the leader, runs a server for the tasks of all.  The others, the followers, ask its
- * launcher for the server when they need it, at sockets in the abstract namespace whose names
- * contain the name of the launch:
+ * Purpose: MPI libraries share memory only among the tasks of one PMIx server, since a server does
+ * not pass on the information that a task puts for its neighbors only.  So among the nodes of a job
+ * on one host (hosts.c), the first one, the leader, runs a server for the tasks of all.  The other
+ * nodes, the followers, ask the launcher of the leader for the server when they need it, at sockets
+ * in the abstract namespace whose names contain the name of the launch:
  *
  *    flux-pmix/NAME/NODE      NAME: pmi_job_name(); NODE: number of the node in the job
  *
- * A leader listens from the start, then tries to connect to each follower: one that listens came
- * earlier and waits.  A follower tries to connect to the leader.  If nobody listens there, it
- * listens itself, tries once more, and then waits for a connection.  So they find each other in any
- * order of start, and a follower that needs no server costs nothing.
+ * Order: a leader listens from the start, and then tries to connect to each follower: a follower
+ * that listens was there earlier and waits.  A follower tries to connect to the leader.  If nobody
+ * listens there, it listens itself, tries once more, and then waits for a connection.  So they find
+ * each other in any order of start, and a follower that does not need a server costs nothing.
  *
  *    the follower sends    u32 its node, with one end of a socket pair, through which the server
- *                          will speak to it as to the launcher that started it (exec_wire.h)
+ *                          exchanges frames with it as with the launcher that started it
+ *                          (exec_wire.h)
  *    the leader answers    one byte, with the gate for the connections of tasks (offer.c); with
  *                          --mpi=pmix nothing, because the server listens
  *
@@ -29,7 +30,7 @@
  *  2. A leader accepts each follower once, and only nodes of its host.
  *
  * Failure: a leader that cannot serve a follower fails the job, with an error message.  A follower
- * whose leader or server is lost waits for the end of the job, which comes from there.
+ * whose leader or server is lost waits for the end of the job, which the leader's node causes.
  */
 #include "config.h"
 #include "launcher.h"
@@ -49,18 +50,18 @@
 
 struct share {
     struct nodejob *job;
-    uint32_t *numbers; /* of the hosts of all nodes */
-    uint32_t host;     /* of this node */
+    uint32_t *numbers; /* numbers of the hosts of all nodes */
+    uint32_t host;     /* number of the host of this node */
     uint32_t leader;
     struct source door;
-    /* a leader's */
+    /* members of a leader */
     uint8_t *joined; /* by node */
     uint32_t nfollowers;
     struct list_node peers;
-    /* a follower's */
+    /* members of a follower */
     struct source link;
-    int offered; /* the end that is to go to the server, -1: it has gone */
-    bool gate;   /* an answer is wanted */
+    int offered; /* descriptor that is to go to the server; -1: it is sent */
+    bool gate;   /* the answer brings a gate */
 };
 
 /* A follower, until it has been answered. */
@@ -169,7 +170,7 @@ static void peer_ready(struct source *s, uint32_t events)
     peer_free(p);
 }
 
-/* Takes `fd`. */
+/* Take a connection, with its descriptor `fd`. */
 static void add_peer(struct share *sh, int fd)
 {
     struct peer *p = same_user(fd) ? calloc(1, sizeof(*p)) : NULL;
@@ -184,7 +185,7 @@ static void add_peer(struct share *sh, int fd)
         peer_free(p);
 }
 
-/* Connect to the followers that came before this leader. */
+/* Connect to the followers that were there before this leader. */
 static int call_followers(struct share *sh)
 {
     int fd = -1;
@@ -222,7 +223,7 @@ static void say(struct share *sh)
         launcher_source_close(sh->job->l, &sh->link);
 }
 
-/* Takes `fd`. */
+/* Take the connection to the leader, with its descriptor `fd`. */
 static void connected(struct share *sh, int fd)
 {
     if (!same_user(fd) || sh->link.fd >= 0 || sh->offered < 0 ||
@@ -276,7 +277,7 @@ fail:
     return -1;
 }
 
-/* --- both --- */
+/* --- leader and follower --- */
 
 static void door_ready(struct source *s, uint32_t events)
 {

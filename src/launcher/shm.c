@@ -1,20 +1,20 @@
 /* shm.c - removes the shared memory that MPICH leaves behind when it is killed.
  *
  * MPICH 5 names the segments of a host by the job: /dev/shm/mpich_shm_HASH_HOST and
- * mpich_vci_HASH_HOST, where HASH is the 32-bit FNV-1a digest (Fowler, Noll, Vo) of the job's name
- * (PMI's kvsname, PMIx's namespace), in hexadecimal digits, and HOST the number of the host in
- * PMI_process_mapping or in PMIx's list of nodes (hosts.c).  Brokers of one host have one number.
- * A name is given to one job only, so the names of the segments are known at the end of the job.
+ * mpich_vci_HASH_HOST.  HASH is the 32-bit FNV-1a digest (Fowler, Noll, Vo) of the name of the job
+ * (the kvsname of PMI, the namespace of PMIx), in hexadecimal digits.  HOST is the number of the
+ * host in PMI_process_mapping or in the list of nodes of PMIx (hosts.c).  Brokers of one host have
+ * one number.  A name is given to one job only, so the names of the segments are known at the end
+ * of the job.
  *
  * MPICH 4 leaves a file if it is killed during its start.  The first rank of a node makes a file
- * /dev/shm/mpich_shar_* and tells its name to the other ranks, which map it; then it removes the
- * name.  By this file they agree on a second, large one in the same way.  If the job dies before a
- * name is removed, the file stays until the host is rebooted.
- *
- * These names are random, so they are learned from the job itself:
+ * /dev/shm/mpich_shar_* and sends its name to the other ranks, which map it; then it removes the
+ * name.  By this file they agree on a second, large file in the same way.  If the job dies before a
+ * name is removed, the file stays until the host is rebooted.  These names are random, so they are
+ * learned from the job itself:
  *
  *    first file   the value, in hexadecimal digits, of the PMI key -bcast-N-RANK that a task puts
- *    others       the mappings of a task of a job with such a key, when the job gets a signal
+ *    other files  the mappings of a task of a job with such a key, when the job gets a signal
  *
  * Invariants:
  *  1. Only regular files of our user are removed; for MPICH 4, only /dev/shm/mpich_shar_ followed
@@ -22,8 +22,8 @@
  *  2. They are removed only if a task has left without finalizing PMI or PMIx: in a job that ends
  *     well, MPICH has removed them.
  *
- * Failure: a file that cannot be removed stays; so does the file of a job that dies by itself
- * between making it and telling its name.
+ * Failure: a file that cannot be removed stays; so does the file of a job that dies by itself after
+ * it has made the file and before it has sent its name.
  */
 #include "config.h"
 #include "launcher.h"
@@ -52,7 +52,7 @@ static int digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Decode text from hexadecimal digits; -1 if it is malformed or does not fit. */
+/* Decode text from hexadecimal digits.  Returns -1 if it is malformed or does not fit. */
 static int decode(const char *hex, size_t len, char *out, size_t size)
 {
     if (len % 2 || len / 2 >= size)

@@ -1,40 +1,42 @@
 /* starter.c - the threads that perform operations which may hang; one of them runs the loop.
  *
- * Purpose: an operation on a file that is not the launcher's own may hang with its file system: a
- * task's working directory, program and streams, the directory of a job, the programs of the site.
- * Each such operation is a `struct work`.  A program is started in a child that shares memory with
- * the thread that makes it, and for which only that thread waits (spawn.h); other work is done by
- * the thread itself.
+ * Purpose: an operation on a file that does not belong to the launcher may hang with its file
+ * system: the working directory, program and streams of a task, the directory of a job, the
+ * programs of the site.  Each such operation is a `struct work`.  A program is started in a child
+ * that shares memory with the thread that creates it, and only this thread waits for the child
+ * (spawn.h); other operations are performed by the thread itself.
  *
  *    state of a thread   meaning                              left when (by)
  *    leading             it runs the loop, and performs       the launcher ends (lead), or another
  *                        works between rounds only            thread leads because a work took too
  *                                                             long
  *    standing by         it waits for the alarm               the leader hangs: it leads (stand_by)
- *    hanging             another leads; it has its work yet   the work is done: it tells the
- *                                                             leader, and stands by (serve_batch)
+ *    hanging             another thread leads; it still       the work is done: it notifies the
+ *                        performs its work                    leader, and stands by (serve_batch)
  *
- * So a work that does not hang costs no change of threads, and one that does blocks the loop for
- * STUCK only.  The loop makes a work and adds it to a batch, of which a job has two (launcher.h):
+ * So a work that does not hang costs no change of threads, and a work that hangs blocks the loop
+ * for STUCK only.  The loop creates a work and adds it to a batch, of which a job has two
+ * (launcher.h):
  *
  *    todo of the batch  ->  a thread performs it: run()  ->  done  ->  the loop: done()
  *
  * Invariants:
  *  1. One thread at a time serves a batch, in order, and stops at the first failure.  Batches take
  *     turns, in slices of time.
- *  2. All data of the launcher belong to the leader, except those to which a work points.  These
- *     stay until it comes back: a job that has ended meanwhile is kept, as a ghost (nodejob.c).
- *  3. At least one thread stands by while works are performed.  If the maximum (wrexec.hung-max)
- *     hang, or no thread can be made, works that start something are refused with an error message;
- *     works that end something wait until a thread is free.
- *  4. A thread ends with the launcher only: the kernel kills the children of a thread that ends,
+ *  2. All data of the launcher belong to the leader, except the data to which a work points.  These
+ *     stay until the work comes back: a job that has ended in the meantime is kept, as a ghost
+ *     (nodejob.c).
+ *  3. At least one thread stands by while works are performed.  If the maximum number of threads
+ *     (wrexec.hung-max) hangs, or no thread can be created, works that start something are refused
+ *     with an error message; works that end something wait until a thread is free.
+ *  4. A thread ends only with the launcher: the kernel kills the children of a thread that ends,
  *     because they asked for that (PR_SET_PDEATHSIG).
  *  5. The pid of a child is known before the child runs.  So a child that ends at once, and is
  *     reaped before its work is done, is not mistaken for an orphan.
  *  6. Data shared by threads are under `lock`; a thread that holds it never waits.
  *
  * Failure: a child that SIGKILL does not end, and a thread that hangs, are left behind.  While
- * nothing hangs, works are performed even if no thread can be made to stand by.
+ * nothing hangs, works are performed even if no thread can be created to stand by.
  */
 #include "config.h"
 #include "launcher.h"
@@ -55,18 +57,18 @@
 #include <unistd.h>
 
 #define STUCK 50000 /* microseconds */
-#define SLICE 2000  /* ... of starting tasks at a time */
+#define SLICE 2000  /* microseconds in which tasks are started at a time */
 #define STACK_SIZE \
-    (8 << 20) /* as the main thread's: hooks in Lua run on it; what is not touched costs nothing */
+    (8 << 20) /* as for the main thread, since Lua hooks run on it; untouched pages cost nothing */
 
 struct starter {
     struct starters *all;
     struct list_node node;
     pthread_t thread;
-    struct work *now; /* NULL: none */
+    struct work *now; /* the present work; NULL: none */
     uint64_t since;
-    pid_t pid;    /* of its child, written by the kernel */
-    pid_t reaped; /* one that the loop has reaped, with this status */
+    pid_t pid;    /* pid of its child, written by the kernel */
+    pid_t reaped; /* pid of a child that the loop has reaped, with this status */
     int status;
 };
 
@@ -81,21 +83,22 @@ struct starters {
     struct list_node done;  /* works */
     struct starter *leader;
     unsigned count;
-    unsigned idle; /* stand by */
+    unsigned idle; /* number of threads that stand by */
     int alarm;     /* timerfd */
     bool armed;
-    bool full; /* the leader's own: the maximum of threads hangs */
+    bool full; /* the maximum number of threads hangs; used by the leader only */
     bool over;
-    bool stuck;      /* over, but a thread is not */
-    bool collecting; /* the leader's own */
+    bool stuck;      /* the launcher is over, but a thread hangs */
+    bool collecting; /* used by the leader only */
 };
 
-/* --- one work --- */
+/* --- a work --- */
 
 #define BUSY_TRIES 20 /* a millisecond each */
 
-/* A child of another thread has, for an instant, all files that the loop has open.  One may be the
- * program to be executed, which has just been written: hence ETXTBSY, and the retries. */
+/* Start the program of a work.  For an instant, a child of another thread has all files open that
+ * the loop has open.  One of them may be the program, which has just been written: execve(2) then
+ * fails with ETXTBSY, and is tried again. */
 void starter_spawn(struct work *w, struct spawn_params *sp, pid_t *pid)
 {
     const struct timespec moment = {0, 1000000};
@@ -118,7 +121,7 @@ static void set_alarm(struct starters *a, uint64_t us)
     a->armed = (timerfd_settime(a->alarm, 0, &its, NULL) == 0);
 }
 
-/* Called and left with the lock held. */
+/* Perform one work.  Called, and left, with the lock held. */
 static void serve_one(struct starter *s, struct work *w)
 {
     struct starters *a = s->all;
@@ -160,7 +163,7 @@ static struct work *take(struct batch *b)
     return w;
 }
 
-/* Perform one work of the first batch; the lock is held. */
+/* Perform one work of the first batch, with the lock held. */
 static void serve_batch(struct starter *s)
 {
     struct starters *a = s->all;
@@ -182,7 +185,8 @@ static void serve_batch(struct starter *s)
         tell(a);
 }
 
-/* Refuse the works that start something while the maximum hangs; the lock is held. */
+/* Refuse the works that start something while the maximum number of threads hangs.  Called with the
+ * lock held. */
 static void refuse_all(struct starters *a)
 {
     LIST_FOREACH_SAFE(it, tmp, &a->queue)
@@ -214,7 +218,7 @@ static void prepare(struct starters *a)
     a->full = a->idle == 0 && (hanging >= a->l->hung_max || add_thread(a) < 0) && hanging > 0;
 }
 
-/* Perform waiting works, for a slice of time.  False: another thread leads now. */
+/* Perform waiting works, for a slice of time.  Returns false if another thread leads now. */
 static bool serve(struct starter *s)
 {
     struct starters *a = s->all;
@@ -233,7 +237,7 @@ static bool serve(struct starter *s)
         serve_batch(s);
         leads = (a->leader == s);
     }
-    /* The next batch has its turn. */
+    /* It is the turn of the next batch. */
     if (leads && !list_empty(&a->queue)) {
         struct list_node *first = list_first(&a->queue);
 
@@ -265,7 +269,8 @@ static bool lead(struct starter *s)
     }
 }
 
-/* Does the leader hang?  If not, but it performs a work, the alarm is set anew. */
+/* Returns whether the leader hangs.  If it performs a work, but does not hang, the alarm is set
+ * again. */
 static bool leader_hangs(struct starters *a)
 {
     uint64_t now = clock_now_us(), end = a->leader->since + STUCK;
@@ -307,7 +312,7 @@ static void stand_by(struct starter *s)
     pthread_mutex_unlock(&a->lock);
 }
 
-/* Give this thread an umask of its own: it differs from job to job. */
+/* Give this thread a umask of its own, since the umask differs from job to job. */
 static void own_umask(void)
 {
     (void)unshare(CLONE_FS);
@@ -501,7 +506,7 @@ bool starters_reaped(struct launcher *l, pid_t pid, int status)
         s->status = status;
         known = true;
     }
-    /* Its thread may have said a moment ago that it is done with it. */
+    /* Its thread may have put the work into `done` a moment ago. */
     LIST_FOREACH(it, &a->done)
     {
         struct work *w = list_entry(it, struct work, node);
@@ -529,7 +534,7 @@ bool starters_have(struct launcher *l, pid_t pid)
     return have;
 }
 
-/* --- life --- */
+/* --- start and end --- */
 
 int starters_init(struct launcher *l)
 {
@@ -588,7 +593,7 @@ void starters_stop(struct launcher *l)
     LIST_FOREACH(it, &a->threads)
     a->stuck |= (list_entry(it, struct starter, node)->now != NULL);
     pthread_mutex_unlock(&a->lock);
-    if (a->stuck) /* it goes with the process */
+    if (a->stuck) /* it is freed with the process */
         return;
     LIST_FOREACH_SAFE(it, tmp, &a->threads)
     {

@@ -1,13 +1,13 @@
 /* stream.c - the standard streams of tasks.
  *
- * Output is read directly into the queue to the module, one record per read, up to 64 KiB and the
- * job's credit.  A stream that is ready without credit leaves the loop, and the next credit brings
- * back all streams of the job.  Meanwhile the pipe fills, and the task waits.
+ * Output: it is read directly into the queue to the module, one record per read, up to 64 KiB and
+ * the credit of the job.  A stream that is ready without credit leaves the loop, and the next
+ * credit brings back all streams of the job.  Until then the pipe fills, and the task waits.
  *
- * Input is written as far as the pipe accepts it.  The rest waits in the task's buffer, bounded by
- * the window of the protocol.  Input is acknowledged to the module when the slowest reader has
- * taken it, so a job whose tasks all read a copy proceeds at the pace of the slowest.  A task that
- * has closed its standard input, or has ended, counts as having read everything.
+ * Input: it is written as far as the pipe accepts it.  The rest waits in the buffer of the task,
+ * bounded by the window of the protocol.  Input is acknowledged to the module when the slowest
+ * reader has taken it, so a job whose tasks all read a copy proceeds at the pace of the slowest.  A
+ * task that has closed its standard input, or has ended, counts as having read all input.
  */
 #include "config.h"
 #include "launcher.h"
@@ -117,7 +117,7 @@ void stream_credit(struct nodejob *j, uint32_t bytes)
 
 /* --- input --- */
 
-/* Bytes that the slowest reader has yet to take. */
+/* Return the number of bytes that the slowest reader has still to take. */
 static size_t stdin_pending(const struct nodejob *j)
 {
     size_t most = 0;
@@ -223,7 +223,7 @@ void stream_stdin(struct nodejob *j, uint32_t task, const void *data, size_t len
             t->in_eof = true;
         } else if ((!t->inbuf && !(t->inbuf = buf_create(2 * WIRE_STDIN_WINDOW))) ||
                    buf_append(t->inbuf, data, len) < 0) {
-            /* The task must not miss a piece in the middle, so its input ends here. */
+            /* The task must not miss bytes in the middle, so its input ends here. */
             stream_stdin_close(t);
             continue;
         }

@@ -2,9 +2,9 @@
  *
  * Purpose: a process that has left its process group and session, lost its parent and cleared its
  * environment shows nothing of its job.  But fork(2) and execve(2) inherit resource limits, a user
- * may read those of any of the user's processes, and an unprivileged process can only lower a hard
- * limit.  RLIMIT_LOCKS has limited nothing since Linux 2.4.25.  So a launcher sets it, in
- * everything that it starts, to a number that identifies launcher and job.
+ * may read the limits of all processes of the same user, and an unprivileged process can only lower
+ * a hard limit.  RLIMIT_LOCKS has limited nothing since Linux 2.4.25.  So a launcher sets this
+ * limit, in each process that it starts, to a number that identifies launcher and job.
  *
  * Format:
  *
@@ -12,19 +12,19 @@
  *    bits 38-58   random number of the launcher, part of its token
  *    bits 26-37   slot of the job in that launcher
  *    bits 10-25   random number of the launcher of a session inside that job
- *    bits  0-9    slot of the job in that one
+ *    bits  0-9    slot of the job in that launcher
  *
  * Invariants:
- *  1. The last two are all ones until a launcher inside the job assigns lower numbers, which needs
- *     no privilege.  A launcher nested deeper, or started with another limit, assigns none: its
- *     tasks keep the number that they have.
- *  2. A slot belongs to one job at a time.  While half of the slots are in use, further jobs get
- *     none.
- *  3. A process with the number of a launcher belongs to that launcher.  Without one, the mark in
- *     its environment and its process group decide (hunt.c).
- *  4. A process can lower its limit, and so drop its tag.  The launcher finds it among its orphans
- *     (hunt.c), and the next launcher, after a lost one, among those of the processes that
- *     it descends from (launcher.c).
+ *  1. The last two fields are all ones until a launcher inside the job assigns lower numbers, which
+ *     needs no privilege.  A launcher nested deeper, or started with another limit, assigns none:
+ *     its tasks keep the number that they have.
+ *  2. A slot belongs to one job at a time.  While half of the slots are in use, further jobs get no
+ *     slot.
+ *  3. A process with the number of a launcher belongs to that launcher.  For a process without such
+ *     a number, the mark in its environment and its process group decide (hunt.c).
+ *  4. A process can lower its limit, and so drop its tag.  The launcher finds such a process among
+ *     its orphans (hunt.c); the successor of a lost launcher finds it among the orphans of the
+ *     processes that it descends from (launcher.c).
  */
 #include "config.h"
 #include "launcher.h"
@@ -33,14 +33,14 @@
 
 #define MAGIC (10ull << 59)
 #define MAGIC_BITS (15ull << 59)
-#define LOW ((1ull << 26) - 1) /* of a session inside */
+#define LOW ((1ull << 26) - 1) /* fields of a session inside the job */
 #define OUTER_SHIFT 38
 #define OUTER_BITS ((1ull << 21) - 1)
 #define INNER_SHIFT 10
 #define INNER_NUMBERS 65535u
 
-/* What the numbers of a launcher with this token begin with, down to bit `shift` - 1; 0: it gives
- * out none. */
+/* Return the prefix of the numbers of a launcher with this token, down to bit `shift`; 0 if it
+ * assigns no numbers. */
 static uint64_t base_of(const char *token, int *shift, uint32_t *slots)
 {
     uint64_t random = strtoull(token, NULL, 16);

@@ -1,16 +1,17 @@
 /* task.c - starts the tasks of a job.
  *
- * One request of the module starts all tasks of a job on this node.  The loop prepares them one by
- * one, in slices of time between which it serves other jobs.  The environment is built once; a task
- * costs two pipes and a socket pair.  A starter does the rest (starter.c), and nothing here touches
- * the user's files: the child enters the working directory, looks for the program and opens the
- * files.  Up to BATCH_MAX tasks of a job are prepared at a time; the program that was found for the
- * first is not looked for again.  A task leads a process group of its own, and a session too,
- * unless tasks share cores.
+ * Purpose: one request of the module starts all tasks of a job on this node.  The loop prepares
+ * them one by one, in slices of time between which it serves other jobs.  The environment is built
+ * once; a task costs two pipes and a socket pair.  A starter performs the rest (starter.c), so this
+ * file never accesses the files of the user: the child enters the working directory, searches for
+ * the program and opens the files.  Up to BATCH_MAX tasks of a job are prepared at a time; the path
+ * of the program that was found for the first task is used for the others.  A task leads a process
+ * group of its own, and a session too, unless tasks share cores.
  *
- * Tasks write to output files themselves; only labeled files go through the launcher (file.c).  A
- * file that no other node can have (its name contains {{task}} or {{node}}, or the job has one
- * node) is truncated when the job first opens it; a file that nodes share is appended to.
+ * Output files: tasks write to them directly; only labeled output goes through the launcher
+ * (file.c).  A file that no other node can have (its name contains {{task}} or {{node}}, or the job
+ * has one node) is truncated when the job first opens it; output to a file that nodes share is
+ * appended.
  */
 #include "config.h"
 #include "launcher.h"
@@ -35,15 +36,15 @@
 #define ARG_MAX_LEN (1u << 20)
 #define SLICE 2e-3 /* seconds in which tasks of one job are started at a time */
 
-/* What was found for the first task that runs it. */
+/* A program, as found for the first task that runs it. */
 struct program {
-    const struct command *cmd; /* NULL: the job's only one */
+    const struct command *cmd; /* NULL: the only command of the job */
     char **argv;
-    bool templates; /* in argv */
-    char *path;     /* as it was given, expanded; NULL: no task here runs it */
-    char *found;    /* NULL: not yet */
+    bool templates; /* argv contains templates */
+    char *path;     /* path as given, expanded; NULL: no task on this node runs it */
+    char *found;    /* NULL: not found yet */
     const char *search;
-    const char *cwd; /* NULL: the launcher's */
+    const char *cwd; /* NULL: the directory of the launcher */
 };
 
 struct start {
@@ -51,9 +52,9 @@ struct start {
     struct env env;
     struct program *programs;
     uint32_t nprograms;
-    uint32_t next; /* task to be asked for */
-    uint32_t ends; /* this many are to be started, after that */
-    int code;      /* ... this stands for the others */
+    uint32_t next; /* the next task to be prepared */
+    uint32_t ends; /* number of tasks to be started */
+    int code;      /* exit code for the tasks from `ends` on */
     errmsg_t why;
     struct rlimit limits[WIRE_LIMITS_MAX + 2]; /* the first is RLIMIT_NOFILE */
     struct spawn_limit spawn_limits[WIRE_LIMITS_MAX + 2];
@@ -92,8 +93,9 @@ uint32_t task_number(const struct task *t)
     return t->job->run.first + t->rank;
 }
 
-/* Programs that speak PMI-1 only find it with --mpi=pmix, too: they would be jobs of one rank each,
- * and say nothing.  Spawned tasks find those that spawned them by the interface of these alone. */
+/* With --mpi=pmix the tasks get a socket for PMI-1 as well: the tasks of a program that speaks only
+ * PMI-1 would otherwise silently be jobs of one rank each.  Spawned tasks find the tasks that
+ * spawned them only through the interface of the latter. */
 bool task_has_pmi(const struct nodejob *j)
 {
     if (j->run.parent && (j->run.flags & WIRE_F_MPI_PMIX))
@@ -121,7 +123,7 @@ static const char *value_of(const struct nodejob *j, const char *name, uint32_t 
     return buf;
 }
 
-/* Text with its {{...}} replaced, malloc'd, of at most `max` bytes; NULL with errno. */
+/* Return text with its {{...}} replaced, malloc'd, of at most `max` bytes, or NULL with errno. */
 static char *task_expand(const struct nodejob *j, const char *text, uint32_t task, size_t max)
 {
     strbuf_t *sb = strbuf_create(max);
@@ -161,7 +163,7 @@ static char **expand_argv(const struct nodejob *j, char *const *argv, uint32_t t
 
 /* --- files --- */
 
-/* The first time in this job? */
+/* Returns whether the job opens this file for the first time. */
 static bool first_open(struct nodejob *j, const char *name)
 {
     if (!j->opened && !(j->opened = hmap_create_str(NULL)))
@@ -173,12 +175,12 @@ static bool first_open(struct nodejob *j, const char *name)
 
 static bool is_private(const struct nodejob *j, const char *path)
 {
-    if (j->run.parent) /* tasks of the job may have the file open already */
+    if (j->run.parent) /* tasks of the spawning job may have the file open already */
         return strstr(path, "{{task}}") != NULL;
     return j->run.nnodes == 1 || strstr(path, "{{task}}") || strstr(path, "{{node}}");
 }
 
-/* Relative names start at the job's working directory. */
+/* Relative names start at the working directory of the job. */
 int task_file(struct nodejob *j, const char *path, uint32_t task, int flags, struct spawn_file *f)
 {
     const char *cwd = j->fixed[WIRE_S_CWD];
@@ -203,7 +205,7 @@ int task_file(struct nodejob *j, const char *path, uint32_t task, int flags, str
 
 /* --- streams --- */
 
-/* Our end of a pipe into src, the task's returned. */
+/* Make a pipe.  The launcher's end goes into `src`; returns the end of the task. */
 static int make_pipe(struct launcher *l, struct source *src, int ours, uint32_t events,
                      void (*ready)(struct source *, uint32_t), errmsg_t *err)
 {
@@ -222,7 +224,7 @@ static int make_pipe(struct launcher *l, struct source *src, int ours, uint32_t 
     return ends[!ours];
 }
 
-/* In all of these: descriptor `num` of the task is `src`; `own`: to be closed here afterwards. */
+/* Descriptor `num` of the task becomes `src`; `own`: the launcher closes `src` afterwards. */
 static int give(struct request *r, int num, int src, bool own)
 {
     if (src < 0)
@@ -310,7 +312,7 @@ static int set_limits(struct start *st, errmsg_t *err)
         struct rlimit *rl = &st->limits[st->nlimits];
 
         memcpy(&wl, (const uint8_t *)j->run.limits + i * sizeof(wl), sizeof(wl));
-        if (wl.resource == RLIMIT_LOCKS) /* this one holds the tag */
+        if (wl.resource == RLIMIT_LOCKS) /* this limit holds the tag */
             continue;
         if (wl.resource == RLIMIT_NOFILE)
             rl = &st->limits[0];
@@ -329,7 +331,7 @@ static int set_limits(struct start *st, errmsg_t *err)
                 err, EPERM, "a limit of %" PRIu64 " is above what this node allows (%" PRIu64 ")",
                 (uint64_t)wl.soft, (uint64_t)rl->rlim_max);
         rl->rlim_cur = wl.soft;
-        /* So that it is one: a task may raise the soft limit up to the hard one. */
+        /* The hard limit is set too, since a task may raise the soft limit up to the hard one. */
         if (wl.soft != RLIM_INFINITY)
             rl->rlim_max = wl.soft;
         if (wl.resource != RLIMIT_NOFILE)
@@ -404,7 +406,8 @@ static int set_process(struct start *st, struct request *r, errmsg_t *err)
         return errmsg_fail(err, ENOMEM, "no memory to start task %u", t->rank);
     if ((cpus = bind_task(j, t)))
         r->cpus = *cpus;
-    /* Its own, since a thread that hangs may come back when the job's is closed. */
+    /* The descriptor is a duplicate, since a thread that hangs may come back when that of the job
+     * is closed. */
     if (cgroup_procs(j) && (r->cgroup = fcntl(*cgroup_procs(j), F_DUPFD_CLOEXEC, 0)) < 0)
         return errmsg_fail(err, errno, "cannot limit the memory of task %u: %s", t->rank,
                            strerror(errno));
@@ -420,9 +423,9 @@ static int set_process(struct start *st, struct request *r, errmsg_t *err)
         .nfiles = r->nfiles,
         .mask = j->run.mask,
         /* A session, not just a process group: where the kernel divides time among sessions
-         * (autogroup), all tasks of a node would otherwise get one session's share.  But
-         * sched_yield() yields within a session only: tasks that share cores stay in the
-         * launcher's. */
+         * (autogroup), all tasks of a node would otherwise get the share of one session.  But
+         * sched_yield() yields within a session only: tasks that share cores stay in the session of
+         * the launcher. */
         .flags = (env_shares_cores(j) ? SPAWN_PGRP : SPAWN_SESSION) | SPAWN_PLAIN_SIGNALS,
         .pdeathsig = SIGKILL,
         .limits = st->spawn_limits,
@@ -475,7 +478,7 @@ static bool has_templates(char *const *argv)
     return false;
 }
 
-/* A variable of the environment of a command's tasks; NULL: it is not set. */
+/* Return a variable of the environment of the tasks of a command, or NULL if it is not set. */
 static const char *command_env(const struct command *cmd, char *const *env, const char *name)
 {
     size_t n = strlen(name);
@@ -486,7 +489,7 @@ static const char *command_env(const struct command *cmd, char *const *env, cons
     return env_get(env, name);
 }
 
-/* Prepare the first task of a program; returns 0, or the exit code for a failure. */
+/* Prepare the first task of a program.  Returns 0, or the exit code for a failure. */
 static int prepare_program(struct start *st, struct program *p, const struct task *t, errmsg_t *err)
 {
     struct nodejob *j = st->j;
@@ -584,7 +587,7 @@ int tasks_started(struct request *r, errmsg_t *err)
         return r->lost ? spawn_errno_to_code(r->w.errnum) : 126;
     }
     if (!r->w.reaped && hmap_put_u64(j->l->pids, (uint64_t)r->w.pid, t) < 0) {
-        kill(r->w.pid, SIGKILL); /* it is reaped as an adopted one */
+        kill(r->w.pid, SIGKILL); /* it is reaped as an adopted child */
         close_streams(t);
         errmsg_set(err, "no memory for another task");
         return 126;
