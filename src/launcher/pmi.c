@@ -379,6 +379,6 @@ void pmi_task_ended(struct task *t)
         return;
     code = spawn_status_to_code(t->status);
     launcher_send_fail(j, code ? code : 1, (int32_t)t->rank, 1,
-                       "task %u left without MPI_Finalize (%s), so the others would wait for ever",
+                       "task %u left without MPI_Finalize (%s), so the others would wait forever",
                        task_number(t), spawn_status_text(t->status, text, sizeof(text)));
 }

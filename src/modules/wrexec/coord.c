@@ -1,25 +1,26 @@
-/* coord.c - the coordinator's end of the job module's requests, at rank 0.
+/* coord.c - the coordinator's side of the requests of the job module, at rank 0.
  *
- * Purpose: start and signal the jobs that the job module names, and report to it on one stream
- * (wrexec.jobs) how they ended.
+ * Purpose: start and signal the jobs that the job module names, and report their ends to it on one
+ * stream (wrexec.jobs).
  *
  * Invariants:
- *  1. A launch that arrives before the shape of the tree is known, or whose nodes have to be asked
- *     which of them share a host (coord_hosts.c), waits for that.  So do all launches and signals
- *     that arrive meanwhile, in the order of arrival.  A launch of many jobs is done in slices
- *     (libflux/slice.h); those that arrive meanwhile wait, too.
- *  2. Reports collect in arrays and leave as one response at the end of the pass, or earlier when
- *     ENDED_MAX of them have collected.  While the job module has no stream open (it is being
- *     reloaded), the reports wait here: all ends, and up to RAISE_MAX messages about jobs.
+ *  1. A launch waits if it arrives before the shape of the tree is known, or while its nodes are
+ *     asked which of them share a host (coord_hosts.c).  All launches and signals that arrive
+ *     during this time wait behind it, in the order of arrival.  A launch of many jobs is done in
+ *     slices (libflux/slice.h); launches and signals that arrive between two slices wait, too.
+ *  2. Reports are collected in arrays and sent as one response at the end of the pass, or earlier
+ *     when ENDED_MAX of them have been collected.  While the job module does not have a stream open
+ *     (it is being reloaded), the reports wait here: all ends, and up to RAISE_MAX messages about
+ *     jobs.
  *  3. The first response on a stream lists the jobs that run, for a job module or a coordinator
- *     that has lost its memory.  It also repeats how the last jobs ended (PAST_MAX bytes), because
- *     a job module that was being reloaded may have missed that.
+ *     that has lost its memory.  It also repeats the ends of the last jobs (PAST_MAX bytes),
+ *     because a job module that was being reloaded may have missed them.
  *  4. Every request gets an answer: wrexec.launch and wrexec.kill once they have been handled, or
  *     EAGAIN if there is no room for them; the job module then sends them again.
  *
  * Failure: a job that cannot be started counts as ended, with exit code 126 and an error message.
- * A malformed launch message is refused and logged; a job that the job module believes to run, but
- * that the first response of its next stream does not list, is dead.
+ * A malformed launch message is refused and logged.  A job that the job module considers as
+ * running, but that the first response of its next stream does not list, is dead.
  */
 #include "config.h"
 #include "coord.h"
@@ -36,27 +37,27 @@
 
 #define WAITING_MAX 65536
 #define ENDED_MAX \
-    10000 /* in one message: a number and a code each, whose writing takes the same for all */
-#define RAISE_MAX 1024 /* that are kept while the job module has no stream open */
+    10000 /* in one message: a number and a code each, which cost the same for every job */
+#define RAISE_MAX 1024 /* messages kept while the job module does not have a stream open */
 #define REFUSED_CODE 126
-#define PAST_MAX (256u << 10) /* bytes of ends that are kept; some 3000 */
+#define PAST_MAX (256u << 10) /* bytes of ends that are kept: about 3000 ends */
 
-/* A message that reported how jobs ended. */
+/* A message that has reported ends of jobs. */
 struct past {
     struct list_node node;
     size_t len;
     char json[];
 };
 
-/* A request that may have to wait, and what is to be done with it. */
+/* A request that may have to wait, and the function that handles it. */
 struct waiting {
     struct list_node node;
-    bool (*fn)(struct coord *r, struct waiting *w); /* false: call it again later */
+    bool (*fn)(struct coord *r, struct waiting *w); /* false: to be called again later */
     const flux_msg_t *msg;
-    flux_msg_t *kept;     /* the same, while it waits */
-    size_t pos;           /* launch: the first record that is not handled */
-    struct launchrec rec; /* launch: the one before it, whose environment it may share */
-    bool now;             /* it can wait no longer */
+    flux_msg_t *kept;     /* reference to the request while it waits */
+    size_t pos;           /* launch: place of the first record that is not handled */
+    struct launchrec rec; /* launch: the record before it, whose environment it may share */
+    bool now;             /* it must not wait any longer */
 };
 
 static bool launch(struct coord *r, struct waiting *w);
@@ -93,7 +94,8 @@ static void past_keep(struct coord *r, const char *json)
         past_drop(r, list_entry(list_first(&r->past), struct past, node));
 }
 
-/* The ends of the last jobs, both reported and not yet reported; NULL: there are none. */
+/* Return the ends of the last jobs, both reported and not yet reported, or NULL if there are
+ * none. */
 static json_t *last_ends(const struct coord *r)
 {
     json_t *all = json_array();
@@ -205,7 +207,8 @@ void coord_tell_raise(struct coord *r, uint64_t id, const char *type, int severi
     gather(r, &r->raise, flux_schema_encode_json(&wrexec_raise_schema, &e));
 }
 
-/* To the job module a job whose launch waits here is running: the module has asked for it. */
+/* Add the jobs whose launches wait here: for the job module these jobs run, since it has asked for
+ * them. */
 static void add_waiting(const struct coord *r, json_t *running)
 {
     LIST_FOREACH(it, &r->waiting)
@@ -220,7 +223,7 @@ static void add_waiting(const struct coord *r, json_t *running)
             uint64_t id = 0;
 
             exec_spec_destroy(exec_spec_create(rec.json, rec.json_len, r->ctx->size, &id, &err));
-            /* Includes a job that will be refused: that is reported when it happens. */
+            /* A job that will be refused is included: its end is reported when that happens. */
             if (id)
                 json_array_append_new(running, json_integer((json_int_t)id));
         }
@@ -281,7 +284,7 @@ void coord_jobs(flux_t *h, const flux_msg_t *req, void *arg)
     json_decref(m.ended);
 }
 
-/* --- launching --- */
+/* --- launches --- */
 
 struct subjob *coord_start(struct coord *r, struct spec *spec, const struct launchrec *rec,
                            struct listener *l, errmsg_t *err)
@@ -378,7 +381,7 @@ static int wait_ready(struct coord *r, const struct waiting *req)
     return 0;
 }
 
-/* Now, or when it is its turn. */
+/* Handle a request at once, or when it is its turn. */
 static void when_ready(struct coord *r, const flux_msg_t *req,
                        bool (*fn)(struct coord *r, struct waiting *w))
 {
@@ -388,7 +391,7 @@ static void when_ready(struct coord *r, const flux_msg_t *req,
         return;
     if (wait_ready(r, &w) == 0)
         return;
-    if (w.pos > 0) { /* some of its jobs have been launched: it must not be sent again */
+    if (w.pos > 0) { /* some of its jobs have been launched, so it must not be sent again */
         w.now = true;
         fn(r, &w);
         return;
@@ -450,8 +453,9 @@ static void kill_one(struct coord *r, uint64_t id, int signum)
         bool again = j->killed;
 
         j->killed = true;
-        /* Output without a client does not keep a killed job.  Nor, at the second SIGKILL, does
-         * output that the client does not read: it may be stopped for ever. */
+        /* A killed job does not wait for output without a client.  After the second SIGKILL it does
+         * not wait for output that the client does not read either, since the client may be stopped
+         * forever. */
         if (j->spec->output == SPEC_OUTPUT_CLIENT && (!l || (again && l->credit <= 0))) {
             j->rj->gone = true;
             coord_job_signal(j->rj, signum);
@@ -496,7 +500,7 @@ void coord_kill(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond_error(h, req, EINVAL, "jobs are ended at rank 0, not at rank %u", ctx->rank);
 }
 
-/* The listener of a job if the request is from the same client; otherwise NULL. */
+/* Return the listener of a job if the request is from the same client, or NULL. */
 static struct listener *client_of(const struct ctx *ctx, uint64_t id, const flux_msg_t *req)
 {
     char sender[FLUX_SENDER_MAX], theirs[FLUX_SENDER_MAX];
@@ -509,7 +513,7 @@ static struct listener *client_of(const struct ctx *ctx, uint64_t id, const flux
     return j->rj->l;
 }
 
-/* A piece of standard input, from the client of the job. */
+/* Take a piece of standard input from the client of the job. */
 void coord_stdin(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct listener *l;
@@ -526,7 +530,7 @@ void coord_stdin(flux_t *h, const flux_msg_t *req, void *arg)
     flux_respond(h, req, NULL);
 }
 
-/* Credit for output: the client has consumed that many bytes. */
+/* Take credit for output: the client has consumed this number of bytes. */
 void coord_credit(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct listener *l;
@@ -558,7 +562,7 @@ void coord_disconnect(struct coord *r, const char *sender, uint32_t matchtag)
     }
 }
 
-/* --- from one instance to the next --- */
+/* --- reload --- */
 
 static void save_array(const json_t *array, flux_handover_t *o)
 {
@@ -604,7 +608,7 @@ void coord_save(struct coord *r, flux_handover_t *o)
     coord_hosts_save(r->hosts, o);
 }
 
-/* Read the records of a launch again that are handled. */
+/* Skip the records of a launch that were handled before a reload. */
 static int skip(struct waiting *w)
 {
     errmsg_t err;
@@ -646,7 +650,7 @@ void coord_load(struct coord *r, flux_handover_t *o)
     flux_watcher_start(r->flusher);
 }
 
-/* --- life --- */
+/* --- start and end --- */
 
 struct coord *coord_create(struct ctx *ctx)
 {

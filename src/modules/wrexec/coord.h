@@ -9,17 +9,17 @@
 
 struct coord {
     struct ctx *ctx;
-    /* The job module's stream, and what is to be sent to it at the end of the pass. */
+    /* The stream of the job module, and the reports that are sent to it at the end of the pass. */
     flux_msg_t *jobs_req;
     char jobs_sender[FLUX_SENDER_MAX];
     json_t *ended, *raise;
-    uint64_t unraised;     /* dropped since the job module had a stream open */
-    struct list_node past; /* the last messages with ends, oldest first */
+    uint64_t unraised;     /* messages dropped since the job module had a stream open */
+    struct list_node past; /* the last messages with ends of jobs, oldest first */
     size_t past_bytes;
     struct window window;
     flux_watcher_t *flusher;
-    flux_watcher_t *more;     /* of a launch */
-    struct list_node waiting; /* for the tree, or for the marks of hosts, in order of arrival */
+    flux_watcher_t *more;     /* handles the next slice of a launch */
+    struct list_node waiting; /* wait for the tree or for marks of hosts, in order of arrival */
     size_t nwaiting;
     struct coord_output *output;
     struct coord_hosts *hosts;
@@ -28,13 +28,13 @@ struct coord {
     uint64_t next_spawn;
 };
 
-/* A client that listens to a job, or ran it. */
+/* A client that follows a job, or has started a program. */
 struct listener {
-    struct list_node node; /* in its client's list */
+    struct list_node node; /* in the list of its client */
     struct client *client;
     flux_msg_t *req;
     uint64_t id;
-    struct coord_job *rj; /* NULL: the job is not there yet */
+    struct coord_job *rj; /* NULL: the job has not been launched yet */
     int64_t credit;
     bool input;
 };
@@ -44,52 +44,52 @@ struct coord_job {
     struct coord *coord;
     struct listener *l;
     bool exec;
-    bool gone; /* the client that listened, or should have: output is discarded */
+    bool gone; /* its client has disconnected: output for this client is discarded */
     bool terminating;
-    int signaled;  /* a signal that ends programs was sent to it, by order; 0: none */
+    int signaled;  /* signal that the job module has sent to end the job; 0: none */
     bool failed;   /* the exit code and the error message are decided */
-    int fail_code; /* may be 0: MPI_Abort() with that code */
+    int fail_code; /* may be 0: MPI_Abort() with this code */
     char *fail_text;
-    idset_t *lost_ranks; /* that the job has survived; NULL: none */
+    idset_t *lost_ranks; /* lost ranks that the job has survived; NULL: none */
     flux_watcher_t *grace;
     double deadline; /* end of the grace period, by flux_now() */
-    uint64_t *taken; /* standard input for all tasks: bytes taken by each node */
+    uint64_t *taken; /* standard input for all tasks: bytes taken, by node */
     uint64_t acked;  /* bytes taken by all nodes */
-    uint32_t behind; /* number of nodes that have taken no more than that */
+    uint32_t behind; /* number of nodes that have taken exactly that */
     /* coord_output.c */
-    buf_t *outbuf;            /* what is to be committed */
-    uint64_t kept, lost, cap; /* cap: 1 + bytes; 0: that of all jobs */
-    uint64_t sent;            /* of it, in the commit under way */
+    buf_t *outbuf;            /* output that has still to be committed */
+    uint64_t kept, lost, cap; /* cap: 1 + bytes; 0: the limit of all jobs */
+    uint64_t sent;            /* bytes of outbuf in the present commit */
     bool committing;
     struct list_node dirty, waiting;
     /* coord_spawn.c */
-    struct list_node groups;  /* of tasks that its own have spawned, while they are there */
-    uint32_t spawned;         /* tasks so far */
-    json_t *failed_tasks;     /* of groups that are over, as in struct wrexec_result */
-    struct coord_job *parent; /* of a group; NULL: it is a job */
+    struct list_node groups;  /* groups of tasks that tasks of the job have spawned */
+    uint32_t spawned;         /* number of tasks spawned so far */
+    json_t *failed_tasks;     /* failed tasks of groups that are over, as in struct wrexec_result */
+    struct coord_job *parent; /* job of a group; NULL: this is a job */
     struct list_node group;   /* in parent->groups */
-    flux_msg_t *spawn_req;    /* until it is answered */
-    uint32_t unstarted;       /* nodes; then the answer is due */
-    bool refused;             /* it was given up, which is not a failure of the job */
-    uint64_t parent_id;       /* only while it is being loaded */
+    flux_msg_t *spawn_req;    /* NULL: it has been answered */
+    uint32_t unstarted;       /* nodes that have not started their tasks; at 0 the answer is due */
+    bool refused;             /* the group was refused, which is not a failure of the job */
+    uint64_t parent_id;       /* used during loading only */
 };
 
 /* coord.c: reports to the job module */
 void coord_tell_ended(struct coord *r, struct coord_job *rj, const struct wrexec_result *res);
 void coord_tell_raise(struct coord *r, uint64_t id, const char *type, int severity,
                       const char *note);
-/* Start a job; takes spec over.  -1 with errno and a sentence. */
+/* Start a job; takes over `spec`.  Returns -1 with errno and an error message. */
 struct subjob *coord_start(struct coord *r, struct spec *spec, const struct launchrec *rec,
                            struct listener *l, errmsg_t *err);
 
 /* coord_hosts.c */
 struct coord_hosts *coord_hosts_create(struct coord *r);
 void coord_hosts_destroy(struct coord_hosts *hs);
-/* May a job be launched?  false: its nodes are asked for marks, and coord_ready() will be called
- * when they have answered. */
+/* Returns whether a job can be launched.  If not, its nodes are asked for their marks, and
+ * coord_ready() is called when they have answered. */
 bool coord_hosts_known(struct coord_hosts *hs, const struct spec *s);
-/* If names do not say which nodes share a host, replace the spec and the JSON of the record by
- * ones that say it; *json is to be freed by the caller.  0, or -1 with ENOMEM and an error
+/* If names do not tell which nodes share a host, replace the spec and the JSON of the record by
+ * ones with made-up names; the caller frees *json.  Returns 0, or -1 with ENOMEM and an error
  * message. */
 int coord_hosts_tell(struct coord_hosts *hs, struct spec **spec, struct launchrec *rec, char **json,
                      errmsg_t *err);
@@ -97,23 +97,25 @@ void coord_hosts_save(const struct coord_hosts *hs, flux_handover_t *o);
 void coord_hosts_load(struct coord_hosts *hs, flux_handover_t *o);
 
 /* coord_spawn.c */
-/* A failure in a group before that: the group ends, its job does not. */
+/* Refuse a group because of a failure before all its tasks have started: the group ends, its job
+ * does not. */
 void coord_spawn_refuse(struct coord_job *g, int errnum, const char *text);
-/* A group is over: merge its results into its job's. */
+/* End a group: merge its results into those of its job. */
 void coord_spawn_over(struct coord_job *g, json_t *failed);
 void coord_spawn_save(const struct coord_job *rj, flux_handover_t *o);
 void coord_spawn_load(struct coord_job *rj, flux_handover_t *o);
 void coord_spawn_link(struct coord *r, flux_handover_t *o); /* after all jobs */
 
 /* coord_job.c */
-/* A job is over when its tasks and those that they spawned are. */
+/* Returns whether a job is over: all its tasks, and the tasks that they have spawned, have
+ * ended. */
 bool coord_job_over(const struct coord_job *rj);
-/* For all of these. */
+/* Send a signal to all these tasks. */
 void coord_job_signal(struct coord_job *rj, int signum);
 struct coord_job *coord_job_create(struct coord *r, struct subjob *j);
-/* Decide the exit code and the sentence; the first one counts. */
+/* Decide the exit code and the error message of a job.  Only the first call counts. */
 void coord_job_fail(struct coord_job *rj, int code, const char *text);
-/* SIGTERM, and SIGKILL after a while. */
+/* Send SIGTERM, and SIGKILL after the grace period. */
 void coord_job_terminate(struct coord_job *rj, double grace);
 void coord_job_save(const struct coord_job *rj, flux_handover_t *o);
 void coord_job_load(struct coord_job *rj, flux_handover_t *o);
@@ -122,17 +124,18 @@ void coord_job_load(struct coord_job *rj, flux_handover_t *o);
 struct clients *coord_clients_create(struct coord *r);
 void coord_clients_destroy(struct clients *cl);
 void coord_clients_gone(struct clients *cl, const char *sender, uint32_t matchtag);
-/* A request that is to be answered as a listener is.  NULL with ENOMEM. */
+/* Create a listener for a request that is answered like wrexec.listen.  Returns NULL with
+ * ENOMEM. */
 struct listener *coord_client_create(struct clients *cl, const flux_msg_t *req, uint64_t id,
                                      uint32_t window);
 void coord_client_free(struct listener *l);                       /* of a job */
-void coord_client_forget(struct clients *cl, struct listener *l); /* of one that was not started */
+void coord_client_forget(struct clients *cl, struct listener *l); /* its program was not started */
 void coord_client_notice(struct listener *l, const struct wrexec_notice *n);
-/* A job begins; a client may wait for it already. */
+/* Begin a job, for which a client may wait already. */
 void coord_clients_job(struct clients *cl, struct coord_job *rj);
-/* A job has ended: send the result to its client, or keep it for a late one. */
+/* Send the result of a job to its client, or keep it for a client that arrives later. */
 void coord_clients_result(struct clients *cl, struct coord_job *rj, const char *json);
-/* The job will not be started. */
+/* End the requests of clients for a job that will not be started. */
 void coord_clients_unknown(struct clients *cl, uint64_t id);
 void coord_clients_save(struct clients *cl, flux_handover_t *o);
 void coord_clients_load(struct clients *cl, flux_handover_t *o); /* after all jobs */
@@ -141,14 +144,14 @@ void coord_clients_load(struct clients *cl, flux_handover_t *o); /* after all jo
 struct coord_output *coord_output_create(struct coord *r);
 void coord_output_destroy(struct coord_output *o);
 void coord_output_set_limit(struct coord_output *o, uint64_t bytes);
-/* Keep records: false when they have to be offered again. */
+/* Keep records.  Returns false if they have to be offered again. */
 bool coord_output_put(struct coord_output *o, struct coord_job *rj, const void *data, size_t len);
-/* Is all output in the store?  If not, coord_job_finished() will be called again. */
+/* Returns whether all output is in the store.  If not, coord_job_finished() is called again. */
 bool coord_output_settled(struct coord_output *o, struct coord_job *rj);
 void coord_output_forget(struct coord_output *o, struct coord_job *rj);
 void coord_output_save(const struct coord_output *o, flux_handover_t *ho);
 void coord_output_load(struct coord_output *o, flux_handover_t *ho);     /* before any job */
-void coord_output_take_up(struct coord_output *o, struct coord_job *rj); /* a job that was loaded */
+void coord_output_take_up(struct coord_output *o, struct coord_job *rj); /* a loaded job */
 
 /* coord_exec.c */
 struct runs *coord_execs_create(struct coord *r);

@@ -12,12 +12,16 @@
  *                          only answer
  *
  * Invariants:
- *  1. A client's requests are in the client's own list, so the cost of a disconnect depends on the
- *     number of its requests only, not on the number of jobs.
- *  2. At most EARLY_MAX requests are early.  If the output of a job is for a client and none has
- *     come, the result is kept for a late client; the last RECENT_MAX such results are kept.
- *  3. When a client disconnects, its own programs (flux exec) end.  Its jobs are left to the job
- *     module, which sees the disconnect as well.  Output for that client alone is discarded.
+ *  1. The requests of a client are in a list of the client, so the cost of a disconnect depends on
+ *     the number of its requests only, not on the number of jobs.
+ *  2. At most EARLY_MAX requests are early.  If the output of a job is for a client and no client
+ *     has followed the job, the result is kept for a client that arrives later; the last RECENT_MAX
+ *     such results are kept.
+ *  3. When a client disconnects, the programs that it has started (flux exec) end.  Its jobs are
+ *     left to the job module, which is notified of the disconnect as well.  Output for this client
+ *     alone is discarded.
+ *
+ * Failure: a request beyond EARLY_MAX is refused with an error message.
  */
 #include "config.h"
 #include "coord.h"
@@ -48,7 +52,7 @@ struct clients {
     hmap_t *map;   /* sender -> struct client */
     hmap_t *early; /* id -> struct listener */
     hmap_t *recent;
-    struct list_node order; /* of recent, oldest first */
+    struct list_node order; /* order of `recent`, oldest first */
 };
 
 static struct client *client_of(struct clients *cl, const flux_msg_t *req)
@@ -130,7 +134,7 @@ void coord_client_notice(struct listener *l, const struct wrexec_notice *n)
     free(json);
 }
 
-/* The first notice: the job is being started. */
+/* Send the first notice: the job is being started. */
 static void tell_start(struct coord_job *rj)
 {
     char *ranks = idset_format(rj->j->ranks, 0);
@@ -196,7 +200,8 @@ void coord_clients_result(struct clients *cl, struct coord_job *rj, const char *
         recent_keep(cl, rj->j->id, json);
         return;
     }
-    /* The client of a job also waits for its end (job.wait), reported to the job module next. */
+    /* The client of a job also waits for its end (job.wait), which is reported to the job module
+     * next. */
     if (rj->exec)
         flux_respond(cl->coord->ctx->h, rj->l->req, json);
     else
@@ -305,12 +310,12 @@ void coord_clients_gone(struct clients *cl, const char *sender, uint32_t matchta
     struct client *c;
     struct listener *l;
 
-    /* The client is looked up anew each time: the end of one request may end others. */
+    /* The client is looked up each time, because the end of one request may end others. */
     while ((c = hmap_get(cl->map, sender)) && (l = find(c, matchtag)))
         listener_gone(cl, l, matchtag != 0);
 }
 
-/* --- from one instance to the next --- */
+/* --- reload --- */
 
 void coord_clients_save(struct clients *cl, flux_handover_t *o)
 {
@@ -382,7 +387,7 @@ void coord_clients_load(struct clients *cl, flux_handover_t *o)
         recent_keep(cl, flux_handover_get(o, UINT64_MAX), json);
 }
 
-/* --- life --- */
+/* --- start and end --- */
 
 struct clients *coord_clients_create(struct coord *r)
 {

@@ -5,10 +5,10 @@
  * notified of it, and it ends with its client.
  *
  * Invariants:
- *  1. A request that arrives before the shape of the tree and the ranks that are up are known waits
- *     for both.
- *  2. The ranks that are up are asked for by the first request, and by the first one after an event
- *     that reports a change.
+ *  1. A request that arrives before the shape of the tree and the set of ranks that are up are
+ *     known waits for both.
+ *  2. The module asks for the ranks that are up at the first request, and at the first request
+ *     after an event that reports a change.
  *
  * Failure: the request is answered with errno and an error message; no task was started.
  */
@@ -33,13 +33,13 @@ struct waiting {
 struct runs {
     struct coord *coord;
     session_t *session;
-    idset_t *up; /* as last reported; NULL: not known */
+    idset_t *up; /* ranks that are up, as last reported; NULL: unknown */
     uint64_t next_exec;
     struct list_node waiting;
     size_t nwaiting;
 };
 
-/* The requested ranks, all of which must be up.  The caller destroys the set. */
+/* Return the requested ranks, all of which must be up.  The caller destroys the set. */
 static idset_t *place(const struct runs *rs, const struct wrexec_run *run, errmsg_t *err)
 {
     idset_t *ranks = idset_parse(run->ranks, err), *missing;
@@ -60,7 +60,7 @@ static idset_t *place(const struct runs *rs, const struct wrexec_run *run, errms
     return NULL;
 }
 
-/* One task on each of these ranks.  NULL without memory. */
+/* Describe one task on each of these ranks.  Returns NULL with ENOMEM. */
 static json_t *nodes(const char *ranks)
 {
     json_t *all = json_array(), *one = json_array();
@@ -149,9 +149,9 @@ out:
     return rc;
 }
 
-/* --- what has to be known first --- */
+/* --- the tree and the ranks that are up --- */
 
-/* Run the first request that waits, or (error not NULL) answer it. */
+/* Run the program of the first request that waits, or answer it with this error (if not NULL). */
 static void serve(struct runs *rs, const char *error)
 {
     struct waiting *w = list_entry(list_first(&rs->waiting), struct waiting, node);
@@ -234,7 +234,7 @@ void coord_exec_signal(flux_t *h, const flux_msg_t *req, void *arg)
     json_decref(owner);
 }
 
-/* --- life --- */
+/* --- start, end, reload --- */
 
 void coord_execs_gone(struct runs *rs, const char *sender, uint32_t matchtag)
 {
@@ -264,7 +264,7 @@ void coord_execs_save(const struct runs *rs, flux_handover_t *o)
     flux_handover_put_msg(o, NULL);
 }
 
-/* The next instance asks anew which ranks are up. */
+/* The next instance asks again for the ranks that are up. */
 void coord_execs_load(struct runs *rs, flux_handover_t *o)
 {
     flux_msg_t *req;

@@ -1,12 +1,12 @@
-/* coord_hosts.c - which brokers share a host, for MPI.
+/* coord_hosts.c - the brokers that share a host, for MPI.
  *
- * Purpose: nodes of a job that have one name are one host for MPI, whose tasks share memory.  But
- * brokers in different containers or network namespaces can have one name, too, and their tasks
- * reach neither the same /dev/shm nor each other's local sockets; and two machines may both be
- * called localhost.  So each rank has a mark of what it shares with others (hostshare_get() of
- * hostmark.h).  Before the first launch with several nodes of one name, rank 0 asks these nodes for
- * their marks.  If the marks of one name differ, the launch gets a list of made-up names
- * (wrexec_launch.hosts), which are equal for nodes that share a host.
+ * Purpose: nodes of a job with the same name are one host for MPI, and their tasks share memory.
+ * But brokers in different containers or network namespaces can have the same name, too, and their
+ * tasks reach neither the same /dev/shm nor each other's local sockets; and two machines may both
+ * be called localhost.  So each rank has a mark that identifies the memory and sockets which it can
+ * reach (hostshare_get() of hostmark.h).  Before the first launch with several nodes of one name,
+ * rank 0 asks these nodes for their marks.  If the marks of one name differ, the launch gets a list
+ * of made-up names (wrexec_launch.hosts), which are equal for nodes that share a host.
  *
  *    state of a rank   meaning                            left when                  by
  *    unknown           not asked, or it gave an error     a launch needs its mark    ask_rank
@@ -15,10 +15,10 @@
  *
  * Invariants:
  *  1. Equal numbers mean equal marks, also after a reload.
- *  2. Launches wait for marks for at most PATIENCE seconds, and once only for each rank: a rank
- *     that is slow or gives an error is `late`, and launches do not wait for it again.  Until its
- *     mark is known, its name decides.
- *  3. Launches whose nodes all have different names ask for nothing.
+ *  2. Launches wait for marks for at most PATIENCE seconds, and only once for each rank: a rank
+ *     that is slow or answers with an error is `late`, and launches do not wait for it again.
+ *     Until its mark is known, its name decides.
+ *  3. A launch whose nodes all have different names does not cause requests.
  *
  * Failure: without memory, the launch fails.
  */
@@ -37,20 +37,20 @@
 
 struct rank_host {
     struct coord_hosts *all;
-    uint32_t number; /* of its mark; 0: unknown or asked */
+    uint32_t number; /* number of its mark; 0: not known */
     flux_future_t *f;
     bool late;
 };
 
 struct coord_hosts {
     struct coord *coord;
-    struct rank_host *v; /* by rank */
-    hmap_t *numbers;     /* mark -> number, as a pointer's value */
+    struct rank_host *v; /* hosts by rank */
+    hmap_t *numbers;     /* mark -> number, stored as a pointer */
     uint32_t nasked;     /* ranks that launches wait for */
     flux_watcher_t *timer;
 };
 
-/* The number of a mark, 0 without memory. */
+/* Return the number of a mark, or 0 with ENOMEM. */
 static uint32_t number_of(struct coord_hosts *hs, const char *mark)
 {
     uint32_t number = (uint32_t)(uintptr_t)hmap_get(hs->numbers, mark);
@@ -61,7 +61,7 @@ static uint32_t number_of(struct coord_hosts *hs, const char *mark)
     return hmap_put(hs->numbers, mark, (void *)(uintptr_t)number) < 0 ? 0 : number;
 }
 
-/* --- asking --- */
+/* --- requests for marks --- */
 
 static void not_awaited(struct coord_hosts *hs)
 {
@@ -115,12 +115,12 @@ static void ask_rank(struct coord_hosts *hs, uint32_t rank)
         flux_timer_start(hs->timer, PATIENCE, 0.);
 }
 
-/* Names of the nodes of a launch; NULL when each has its own, or without memory. */
+/* Return the names of the nodes of a launch, or NULL when all differ, or with ENOMEM. */
 static hostlist_t *names_of(const struct spec *s)
 {
     hostlist_t *hl;
 
-    /* Without a comma it is one range, in which no name occurs twice. */
+    /* A list without a comma is one range, in which no name occurs twice. */
     if (!s->w.names || !strchr(s->w.names, ',') || s->w.exec)
         return NULL;
     hl = hostlist_parse(s->w.names, NULL);
@@ -130,7 +130,7 @@ static hostlist_t *names_of(const struct spec *s)
     return NULL;
 }
 
-/* The ranks whose names another rank of the launch has as well.  NULL without memory. */
+/* Return the ranks whose names another rank of the launch has as well, or NULL with ENOMEM. */
 static idset_t *namesakes(const struct spec *s, const hostlist_t *hl)
 {
     hmap_t *first = hmap_create_str(NULL); /* name -> 1 + the first rank with it */
@@ -188,13 +188,14 @@ bool coord_hosts_known(struct coord_hosts *hs, const struct spec *s)
     return hs->nasked == 0;
 }
 
-/* --- telling --- */
+/* --- made-up names --- */
 
-/* Number nodes by name and mark; 1 when that differs from numbers by name, 0, or -1 with ENOMEM. */
+/* Number the nodes by name and mark.  Returns 1 when the result differs from numbers by name, 0
+ * when it does not, or -1 with ENOMEM. */
 static int write_hosts(const struct coord_hosts *hs, const struct spec *s, const hostlist_t *hl,
                        strbuf_t *text)
 {
-    hmap_t *names = hmap_create_str(NULL); /* name -> the first known mark of it, or UINT32_MAX */
+    hmap_t *names = hmap_create_str(NULL); /* name -> its first known mark, or UINT32_MAX */
     hmap_t *hosts = hmap_create_str(NULL); /* name and mark -> 1 + number */
     char name[HOSTLIST_NAME_MAX + 32];
     size_t i = 0;
@@ -262,7 +263,7 @@ int coord_hosts_tell(struct coord_hosts *hs, struct spec **spec, struct launchre
     return rc == 0 ? 0 : errmsg_fail(err, ENOMEM, "no memory for the hosts of a job");
 }
 
-/* --- life --- */
+/* --- start, end, reload --- */
 
 void coord_hosts_save(const struct coord_hosts *hs, flux_handover_t *o)
 {

@@ -13,19 +13,19 @@
  *     or by SIGTERM first if the job has a grace period.  A failure with code 0 (a task aborted the
  *     job with that code) ends the job in the same way, but the job completes.  A failure after the
  *     job module has sent SIGTERM or SIGKILL is attributed to that signal.  A program of flux exec
- *     goes on after a failure at one rank.
+ *     continues after a failure at one rank.
  *  2. Spawned tasks (coord_spawn.c) form a group, which has a struct coord_job of its own but is
  *     not reported.  Its signals, output, failures and statuses are those of the job, which ends
  *     when the last group has ended.
- *  3. A job whose node is lost gets an exception "node-lost".  It fails by that, unless it is to
- *     survive and has other nodes left.
- *  4. Between the end of the last task and the report, only a commit of output that is still under
- *     way is awaited.
+ *  3. A job that loses a node gets an exception "node-lost".  The job fails, unless it is to
+ *     survive the loss of nodes and has other nodes left.
+ *  4. Between the end of the last task and the report, the job waits only for the present commit of
+ *     output.
  */
 #include "config.h"
 #include "coord.h"
 
-#define FAILED_SHOWN 8 /* tasks that a result names */
+#define FAILED_SHOWN 8 /* failed tasks that a result names */
 #define SENTENCE_MAX 4097
 
 #include <errno.h>
@@ -116,8 +116,8 @@ bool coord_job_output(struct subjob *j, const void *data, size_t len)
     return true;
 }
 
-/* A node has taken more input: returns by how much the amount taken by all nodes grows.  The nodes
- * are scanned only after the last of the slowest nodes has moved. */
+/* Note that a node has taken more input.  Returns the growth of the amount that all nodes have
+ * taken.  The nodes are scanned only when the last of the slowest nodes has taken more. */
 static uint64_t taken_by_all(struct coord_job *rj, uint32_t node, uint64_t bytes)
 {
     uint64_t least = UINT64_MAX, before = rj->acked;
@@ -153,7 +153,7 @@ void coord_job_taken(struct subjob *j, uint32_t node, uint64_t bytes)
 /* --- the end of a job --- */
 
 /* Remove the namespace by which tasks of different nodes exchanged pairs (subjob_pmi.c).  Most jobs
- * never made one, which is not an error. */
+ * do not have one, which is not an error. */
 static void drop_namespace(struct coord_job *rj)
 {
     char ns[JOB_NAMESPACE_MAX];
@@ -161,12 +161,12 @@ static void drop_namespace(struct coord_job *rj)
     if (rj->exec || (rj->j->nnodes < 2 && !rj->spawned) || (rj->j->spec->flags & WIRE_F_MPI_NONE))
         return;
     subjob_pmi_namespace(rj->j->id, ns);
-    /* The request has been sent; nobody waits for its answer. */
+    /* The request has been sent, and its answer is not needed. */
     flux_future_destroy(flux_kvs_namespace_remove(rj->coord->ctx->h, ns));
 }
 
-/* The first failed tasks with their ranks: [[task, rank, status], ...].  NULL if there are none, or
- * without memory: the result then omits them. */
+/* Return the first failed tasks with their ranks, [[task, rank, status], ...], or NULL if there are
+ * none, or with ENOMEM: the result then omits them. */
 static json_t *failed_tasks(const struct subjob *j, const json_t *status)
 {
     const layout_t *l = j->spec->layout;
@@ -265,7 +265,7 @@ void coord_job_failed(struct subjob *j, int code, const char *why_it_did)
     char text[SENTENCE_MAX];
     struct wrexec_notice n = {.id = j->id, .code = code, .text = text};
 
-    /* The text may hold the name of a program, or words of a task. */
+    /* The text may contain the name of a program, or a message of a task. */
     snprintf(text, sizeof(text), "%s", why_it_did);
     str_clean(text);
     if (rj->parent) {
@@ -290,7 +290,8 @@ void coord_job_failed(struct subjob *j, int code, const char *why_it_did)
     if (rj->signaled) {
         char why[80];
 
-        /* A task that such a signal ends cannot finalize MPI: that is not the cause. */
+        /* A task that such a signal ends cannot finalize MPI, which is not the cause of the
+         * failure. */
         snprintf(why, sizeof(why), "the job was ended by SIG%s", sigabbrev_np(rj->signaled));
         coord_job_fail(rj, 128 + rj->signaled, why);
     } else {
@@ -300,7 +301,8 @@ void coord_job_failed(struct subjob *j, int code, const char *why_it_did)
         coord_job_terminate(rj, j->spec->w.grace);
 }
 
-/* The names of these ranks of a job, the numbers of their tasks, and the reason, as a sentence. */
+/* Write the names of these ranks of a job, the numbers of their tasks, and the reason, as a
+ * sentence. */
 static void say_lost(const struct subjob *j, const idset_t *ranks, const char *why, char *text,
                      size_t size)
 {
@@ -334,7 +336,8 @@ static void say_lost(const struct subjob *j, const idset_t *ranks, const char *w
     hostlist_destroy(all);
 }
 
-/* Note that these ranks are lost.  Is anything left of a job that survives that? */
+/* Note that these ranks are lost.  Returns whether a job that survives the loss of nodes has nodes
+ * left. */
 static bool survives(struct coord_job *rj, const idset_t *ranks)
 {
     struct subjob *j = rj->j;
@@ -343,7 +346,7 @@ static bool survives(struct coord_job *rj, const idset_t *ranks)
     if (!j->spec->w.survive || (!rj->lost_ranks && !(rj->lost_ranks = idset_create())) ||
         idset_add(rj->lost_ranks, ranks) < 0 || idset_equal(rj->lost_ranks, j->ranks))
         return false;
-    /* Nobody waits for them to take input. */
+    /* The job does not wait for them to take input. */
     for (uint32_t r = idset_first(j->ranks); rj->taken && r != IDSET_NONE;
          r = idset_next(j->ranks, r), node++) {
         if (idset_test(ranks, r))
@@ -375,7 +378,7 @@ void coord_job_lost(struct subjob *j, const char *list, const char *why)
             if (rj->l)
                 coord_client_notice(rj->l, &n);
         } else {
-            /* What has ended it before counts. */
+            /* A failure or signal before the loss decides the result. */
             coord_tell_raise(rj->coord, j->id, "node-lost", rj->failed || rj->signaled ? 1 : 0,
                              text);
             coord_job_failed(j, JOB_LOST_CODE, text);
@@ -431,7 +434,7 @@ void coord_job_terminate(struct coord_job *rj, double grace)
     flux_timer_start(rj->grace, grace, 0.);
 }
 
-/* --- from one instance to the next --- */
+/* --- reload --- */
 
 static void save_lost(const struct coord_job *rj, flux_handover_t *o)
 {

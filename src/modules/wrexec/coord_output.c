@@ -4,12 +4,14 @@
  * (STREAM is 1 for stdout, 2 for stderr), followed by LENGTH bytes.
  *
  * Invariants:
- *  1. One commit, for all jobs, is under way at a time.  Output that arrives meanwhile goes into
- *     the next commit.
- *  2. When more than HELD bytes wait, no more output is accepted.  The tasks concerned are blocked
- *     until the commit is over; then their jobs offer the output again (subjob_flow_flush()).
- *  3. The output of a job, including the heads of records, does not exceed the job's limit.  Output
- *     beyond the limit is lost: a "raise" reports that once, and the end of the job the byte count.
+ *  1. One commit, for all jobs, is under way at a time.  Output that arrives during the commit goes
+ *     into the next one.
+ *  2. When more than HELD bytes wait, no further output is accepted.  The tasks concerned are
+ *     blocked until the commit is over; then their jobs offer the output again
+ *     (subjob_flow_flush()).
+ *  3. The output of a job, including the heads of records, does not exceed the limit of the job.
+ *     Output beyond the limit is lost: a "raise" reports the first loss, and the end of the job the
+ *     number of lost bytes.
  *  4. The end of a job is reported only when its output is in the store.
  *  5. After a reload the next instance waits for the commit that is under way.
  *
@@ -31,9 +33,9 @@ struct coord_output {
     struct coord *coord;
     uint64_t limit;
     size_t held;
-    struct list_node dirty;     /* jobs with something to commit */
-    struct list_node waiting;   /* jobs that were told to wait */
-    struct list_node committed; /* jobs in the commit that is under way */
+    struct list_node dirty;     /* jobs with output to be committed */
+    struct list_node waiting;   /* jobs whose output was not accepted */
+    struct list_node committed; /* jobs with output in the present commit */
     flux_future_t *commit;
     flux_watcher_t *flusher;
 };
@@ -49,8 +51,8 @@ static void lost(struct coord_output *o, struct coord_job *rj, uint64_t bytes, c
     rj->lost += bytes;
 }
 
-/* The commit is over; `why`: reason of its failure, or NULL.  Output that has arrived meanwhile
- * goes into the next commit. */
+/* End a commit; `why`: reason of its failure, or NULL.  Output that has arrived during the commit
+ * goes into the next one. */
 static void committed(struct coord_output *o, const char *why)
 {
     struct list_node *n, over, again;
@@ -223,7 +225,7 @@ void coord_output_destroy(struct coord_output *o)
     free(o);
 }
 
-/* --- from one instance to the next --- */
+/* --- reload --- */
 
 void coord_output_save(const struct coord_output *o, flux_handover_t *ho)
 {

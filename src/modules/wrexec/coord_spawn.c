@@ -1,16 +1,17 @@
 /* coord_spawn.c - wrexec.spawn: tasks that the tasks of a job ask for (MPI_Comm_spawn, by PMI-1 or
  * PMIx).
  *
- * Purpose: start these tasks as a group, over the job's nodes and in the same way as a job.  A
+ * Purpose: start these tasks as a group, on the nodes of the job and in the same way as a job.  A
  * group has a number of its own (JOB_SPAWN_BIT), ranks from 0 on, and a namespace of its own.  It
- * shares everything else with the job: id, environment, output, directory, limits of time and
- * memory, signals and end (coord_job.c).  In output and statuses its tasks continue the job's
- * numbering.
+ * shares all other properties with the job: id, environment, output, directory, limits of time and
+ * memory, signals and end (coord_job.c).  In output and statuses its tasks continue the numbering
+ * of the job.
  *
- * Resources: a node has room for one task per core that the job has there, but never for fewer than
- * the job was started with; with --overcommit, for as many as a node may have.  The job's own tasks
- * take up room until all of them have ended, and those of a group until all of the group have.  A
- * group fills the nodes in the order of their ranks; with --overcommit it is spread evenly.
+ * Resources: a node has room for one task per core that the job has there, but at least for the
+ * number of tasks with which the job was started there; with --overcommit, for as many tasks as a
+ * node may have.  The tasks of the job itself take up room until all of them have ended, and the
+ * tasks of a group until all tasks of the group have ended.  A group fills the nodes in the order
+ * of their ranks; with --overcommit it is spread evenly.
  *
  *     state of a group   meaning                                  left when (by)
  *     starting           spawn_req awaits its answer              all nodes said STARTED
@@ -23,10 +24,11 @@
  *                                                                 (coord_spawn_over)
  *
  * Invariants:
- *  1. Every request gets one answer.  If all tasks run, the answer is the name of the namespace;
- *     otherwise it is an error, no task of the group remains, and the job does not fail.
+ *  1. Every request gets one answer.  If all tasks run, the answer is the name of the namespace.
+ *     Otherwise it is an error, no task of the group remains, and the job does not fail.
  *  2. A request is refused if the job is ending or has GROUPS_MAX groups.
- *  3. The infos `wdir`, `path` and `env` (NAME=VALUE, repeatable) are used; others are ignored.
+ *  3. The infos `wdir`, `path` and `env` (NAME=VALUE, repeatable) are used; other infos are
+ *     ignored.
  */
 #include "config.h"
 #include "coord.h"
@@ -47,7 +49,7 @@
 /* A decoded request. */
 struct asked {
     uint64_t id;
-    bool pmix; /* by PMIx */
+    bool pmix; /* the request was made by PMIx */
     struct pmi_spawn_request req;
     const char *fixed[WIRE_STRINGS];
     const char *env;
@@ -82,7 +84,8 @@ static int read_request(const flux_msg_t *msg, struct asked *a, errmsg_t *err)
 
 /* --- placement --- */
 
-/* The number of further tasks that fit on each node of the job; malloc'd.  NULL without memory. */
+/* Return the number of further tasks that fit on each node of the job, malloc'd, or NULL with
+ * ENOMEM. */
 static uint32_t *room_left(const struct coord_job *top)
 {
     const struct subjob *j = top->j;
@@ -129,7 +132,7 @@ static int place(const struct coord_job *top, uint32_t *room, uint32_t want, err
         room[i] = part < room[i] ? part : room[i];
         want -= room[i];
     }
-    /* These tasks found no room in the even distribution. */
+    /* The even distribution had no room for these tasks. */
     if (want > 0)
         return errmsg_fail(err, ENOSPC, "that many tasks cannot be spread over %u nodes", n);
     return 0;
@@ -150,7 +153,7 @@ static int add_node(json_t *nodes, const struct coord_job *top, const idset_t *r
     return rc;
 }
 
-/* Do two nodes differ in their names only? */
+/* Returns whether two nodes differ only in their names. */
 static bool alike(const struct spec *s, uint32_t a, uint32_t b)
 {
     struct exec_spec_node x, y;
@@ -160,7 +163,7 @@ static bool alike(const struct spec *s, uint32_t a, uint32_t b)
     return x.cores == y.cores && x.gpus == y.gpus;
 }
 
-/* For wrexec.launch: `nodes`, with equal neighbors merged, and the names of all nodes. */
+/* Return `nodes` of wrexec.launch, with equal neighbors merged, and the names of all nodes. */
 static json_t *nodes_of(const struct coord_job *top, const uint32_t *count, char **names)
 {
     const struct subjob *j = top->j;
@@ -199,20 +202,20 @@ static json_t *nodes_of(const struct coord_job *top, const uint32_t *count, char
     return NULL;
 }
 
-/* --- what is started --- */
+/* --- the launch of a group --- */
 
 static void add_string(strbuf_t *sb, const char *s)
 {
     strbuf_addn(sb, s, strlen(s) + 1);
 }
 
-/* Append the words of a command (struct wire_run); returns their number. */
+/* Append the words of a command (struct wire_run).  Returns their number. */
 static uint32_t add_command(strbuf_t *sb, const struct asked *a, const struct pmi_spawn_command *c,
                             uint32_t *nenv)
 {
     const char *dir = pmi_spawn_info(c, "wdir"), *path = pmi_spawn_info(c, "path"), *p = c->argv;
 
-    /* A relative directory starts at the job's working directory. */
+    /* A relative directory starts at the working directory of the job. */
     if (dir && dir[0] != '/' && a->fixed[WIRE_S_CWD][0])
         strbuf_addf(sb, "%s/", a->fixed[WIRE_S_CWD]);
     add_string(sb, dir ? dir : "");
@@ -231,7 +234,7 @@ static uint32_t add_command(strbuf_t *sb, const struct asked *a, const struct pm
     return WIRE_COMMAND_ARGV + c->argc;
 }
 
-/* Append the strings as in a launch; returns the table of commands. */
+/* Append the strings as in a launch.  Returns the table of commands. */
 static json_t *commands_of(const struct asked *a, strbuf_t *sb, uint32_t *argc)
 {
     json_t *commands = json_array();
@@ -304,7 +307,7 @@ static int launch(struct coord *r, struct coord_job *top, const flux_msg_t *msg,
     /* If the job offers both interfaces, spawned tasks use the one of the task that spawns them. */
     if (top->j->spec->flags & (WIRE_F_MPI_BOTH | WIRE_F_MPI_PMIX))
         w.mpi = a->pmix ? "pmix" : "pmi";
-    /* The cores of a task belong to running tasks already: bind to those of the node. */
+    /* The cores of a task already belong to running tasks, so bind to the cores of the node. */
     if (top->j->spec->flags & WIRE_F_BIND_TASK)
         w.affinity = "on";
     w.nodes = nodes_of(top, count, &names);
@@ -377,7 +380,8 @@ void coord_spawn_request(flux_t *h, const flux_msg_t *req, void *arg)
 
 /* --- the life of a group --- */
 
-/* The request for a group is answered: with an error and a sentence, or (0) with its name. */
+/* Answer the request for a group: with an error and an error message, or (errnum 0) with its
+ * name. */
 static void coord_spawn_answer(struct coord_job *g, int errnum, const char *text)
 {
     flux_t *h = g->coord->ctx->h;
@@ -447,7 +451,7 @@ void coord_spawn_over(struct coord_job *g, json_t *failed)
         coord_job_finished(top->j);
 }
 
-/* --- from one instance to the next --- */
+/* --- reload --- */
 
 void coord_spawn_save(const struct coord_job *rj, flux_handover_t *o)
 {

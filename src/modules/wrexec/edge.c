@@ -10,23 +10,23 @@
  *
  * Invariants:
  *  1. Frames go down as "wrexec.down" requests of a courier.  One request is under way at a time,
- *     each is answered, and one that finds a full mailbox is sent again.  So no frame is lost or
- *     overtakes another, whatever else floods the child.
+ *     each request is answered, and a request that finds a full mailbox is sent again.  So no frame
+ *     is lost or overtakes another one, even if other messages flood the child.
  *  2. Frames leave at the end of the pass, or once BATCH bytes wait.  A request holds up to BATCH
  *     bytes, or one larger frame.  The bytes that wait for an earlier answer are bounded by the
  *     credit of the jobs and by the number of jobs that fit on the ranks below.
  *  3. A reload leaves streams and requests under way as they are, at both ends: the next instance
- *     awaits their answers, and answers those of the parent.
+ *     awaits their answers, and answers the requests of the parent.
  *  4. The frames of the parent's request, and of a child's response, are handled in slices
  *     (libflux/slice.h); then the request is answered, and the next response is taken.  A request
- *     that arrives before this instance is ready waits.  There is one at most; see 1.
+ *     that arrives before this instance is ready waits.  By invariant 1 there is at most one.
  *  5. The state of an edge changes by the transitions of `moves` only.
- *  6. A child that moves to a place deeper in this subtree (a broker in between has come back)
- *     keeps its edge, and is launched to over it, until no job has tasks there: a child can send to
- *     one parent only.
+ *  6. A child that moves to a deeper place in this subtree, because a broker in between has come
+ *     back, keeps its edge, and launches for its jobs go through this edge, until no job has tasks
+ *     there: a child can send to one parent only.
  *
  * Failure: an edge closes when its stream ends or its child refuses a request.  The frames that
- * wait for it are dropped, and the callback `lost` gets the reason once.
+ * wait for the child are dropped, and the callback `lost` gets the reason once.
  */
 #include "config.h"
 #include "edge.h"
@@ -46,27 +46,27 @@ struct edges {
     flux_t *h;
     const struct edge_callbacks *cbs;
     void *arg;
-    const topology_t *tree; /* of the session */
-    topology_t *own;        /* the same with the children that are kept; NULL: none are */
-    const topology_t *topo; /* this one, or the other */
-    struct edge **v;        /* by rank */
+    const topology_t *tree; /* tree of the session */
+    topology_t *own;        /* the same tree with the children that are kept; NULL: none are kept */
+    const topology_t *topo; /* `tree` or `own` */
+    struct edge **v;        /* edges by rank */
     uint32_t n;
     flux_watcher_t *flusher;
     struct list_node dirty;
-    flux_msg_t *up_req; /* the parent's wrexec.tree; NULL: none */
+    flux_msg_t *up_req; /* request wrexec.tree of the parent; NULL: none */
     char up_sender[FLUX_SENDER_MAX];
     buf_t *up;
     struct window up_window;
     bool ready;       /* requests of the parent can be handled */
-    flux_msg_t *rest; /* the one that is not handled, or not all of it */
-    size_t pos;       /* in its payload: what is to be handled next */
+    flux_msg_t *rest; /* request of the parent that is not handled completely */
+    size_t pos;       /* place of the next frame in its payload */
     flux_watcher_t *more;
 };
 
 static const struct transition moves[] = {
     {EDGE_CLOSED, EDGE_OPENING, "edge_open"},
     {EDGE_OPENING, EDGE_OPEN, "take"},
-    {EDGE_CLOSED, EDGE_CLOSED, "edge_lost"}, /* there was no memory to open it */
+    {EDGE_CLOSED, EDGE_CLOSED, "edge_lost"}, /* without memory to open it */
     {EDGE_OPENING, EDGE_CLOSED, "edge_lost"},
     {EDGE_OPEN, EDGE_CLOSED, "edge_lost"},
     TRANSITION_END,
@@ -78,7 +78,7 @@ static void set_state(struct edge *e, enum edge_state state)
     e->state = state;
 }
 
-/* --- down --- */
+/* --- frames to children --- */
 
 static void edge_lost(struct edge *e, int errnum, const char *why)
 {
@@ -98,7 +98,8 @@ static void edge_lost(struct edge *e, int errnum, const char *why)
     e->all->cbs->lost(e->all->arg, e, errnum, text);
 }
 
-/* Length of the frames at the start of the queue that fit into BATCH bytes; at least one frame. */
+/* Return the length of the frames at the start of the queue that fit into BATCH bytes, at least one
+ * frame. */
 static size_t whole_frames(const buf_t *b)
 {
     const uint8_t *p = buf_data(b);
@@ -181,7 +182,7 @@ static void from_child(struct edge *e, bool all)
     flux_msg_destroy(msg);
 }
 
-/* A response of the stream, or its end. */
+/* Take a response of the stream, or its end. */
 static void take(struct edge *e, bool all)
 {
     const flux_msg_t *msg = flux_rpc_get_msg(e->f);
@@ -212,7 +213,7 @@ static void tree_cb(flux_future_t *f, void *arg)
 {
     struct edge *e = arg;
 
-    if (!flux_watcher_active(e->more)) /* else the next response has come before it is wanted */
+    if (!flux_watcher_active(e->more)) /* else the next response is not wanted yet */
         take(e, false);
 }
 
@@ -253,7 +254,7 @@ static void again_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
         edge_lost(e, errno, strerror(errno));
 }
 
-/* Create the parts that an edge needs once it has been opened. */
+/* Create the parts of an edge that are needed once it has been opened. */
 static int edge_prepare(struct edge *e)
 {
     static const struct courier_callbacks cbs = {.idle = sent_cb, .failed = refused_cb};
@@ -298,7 +299,7 @@ void edge_send(struct edge *e, enum wire_type type, uint64_t job, const struct i
     }
 }
 
-/* --- up --- */
+/* --- frames to the parent --- */
 
 static void up_flush(edges_t *es)
 {
@@ -319,7 +320,7 @@ void edges_send_up(edges_t *es, enum wire_type type, uint64_t job, const struct 
     if (!es->up_req)
         return;
     if (exec_wire_put(es->up, type, job, iov, n) < 0) {
-        /* The parent would wait for ever: the end of the stream tells it. */
+        /* The parent would wait forever, so the stream ends. */
         flux_respond_error(es->h, es->up_req, ENOMEM, "rank %u has no memory for its answers",
                            flux_rank(es->h));
         flux_msg_destroy(es->up_req);
@@ -343,7 +344,7 @@ static void flusher_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *
     up_flush(es);
 }
 
-/* --- from the parent --- */
+/* --- frames from the parent --- */
 
 static void forget_rest(edges_t *es)
 {
@@ -355,7 +356,8 @@ static void forget_rest(edges_t *es)
     flux_msg_destroy(msg);
 }
 
-/* The same while its sender lives, for whose broker it would be under way for ever. */
+/* Refuse the rest of the request while its sender lives: the broker of the sender would keep an
+ * unanswered request forever. */
 static void cancel_rest(edges_t *es)
 {
     if (es->rest)
@@ -394,7 +396,7 @@ static void refuse_rest(edges_t *es, const char *why)
     }
 }
 
-/* Handle frames of the parent's request for a slice of time. */
+/* Handle frames of the request of the parent for a slice of time. */
 static void down(edges_t *es)
 {
     struct flux_slice slice;
@@ -432,7 +434,7 @@ void edges_down(edges_t *es, const flux_msg_t *msg)
 {
     char sender[FLUX_SENDER_MAX];
 
-    /* The sender has no stream: it was lost, or the stream was ended. */
+    /* The sender does not have a stream: the stream was lost or ended. */
     if (!es->up_req || strcmp(flux_msg_sender(msg, sender, sizeof(sender)), es->up_sender) != 0) {
         flux_respond_error(es->h, msg, ENOTCONN, "rank %u has no stream to this instance",
                            flux_rank(es->h));
@@ -464,7 +466,7 @@ bool edges_parent_gone(edges_t *es, const char *sender, uint32_t matchtag)
     return true;
 }
 
-/* --- life --- */
+/* --- start, end, topology --- */
 
 static void edge_free(struct edge *e)
 {
@@ -521,7 +523,7 @@ void edges_destroy(edges_t *es)
     errno = errnum;
 }
 
-/* Number of edges to children of lower ranks. */
+/* Return the number of edges to children of lower ranks. */
 static uint32_t place_of(const edges_t *es, uint32_t rank)
 {
     uint32_t lo = 0, hi = es->n;
@@ -568,7 +570,7 @@ static struct edge *edge_add(edges_t *es, uint32_t rank)
     return e;
 }
 
-/* Launch along this tree, except that these ranks below are children. */
+/* Use this tree for launches, except that these ranks in the subtree are kept as children. */
 static int use(edges_t *es, const topology_t *tree, const idset_t *kept)
 {
     uint32_t own = flux_rank(es->h);
@@ -630,7 +632,7 @@ void edges_renew(edges_t *es)
     for (uint32_t i = 0; es->own && i < es->n; i++)
         over |= es->v[i]->kept && list_empty(&es->v[i]->parts);
     if (over)
-        (void)edges_set_topology(es, es->tree); /* without memory they are kept */
+        (void)edges_set_topology(es, es->tree); /* without memory the children are kept */
 }
 
 void edges_ready(edges_t *es)
@@ -654,7 +656,7 @@ struct edge *edges_find(edges_t *es, uint32_t rank)
     return edge_to(es, topology_next_hop(es->topo, own, rank));
 }
 
-/* --- from one instance to the next --- */
+/* --- reload --- */
 
 void edges_flush(edges_t *es)
 {
@@ -708,7 +710,8 @@ static void edge_load(struct edge *e, flux_handover_t *o)
         flux_handover_fail(o, ENOMEM);
 }
 
-/* One that is not a child in the session's tree is needed as long as its stream is open. */
+/* Find or create the edge of a rank.  An edge to a rank that is not a child in the tree of the
+ * session is needed while its stream is open. */
 static struct edge *edge_had(edges_t *es, uint32_t rank)
 {
     struct edge *e = edge_to(es, rank);

@@ -1,6 +1,7 @@
 /* handover.c - the state that a reload passes from one instance to the next (libflux/module.h).
  *
- * Format: HANDOVER_FORM, the following parts in this order.  Each source writes and reads its own.
+ * Format: HANDOVER_FORM, the following parts in this order.  Each source file writes and reads its
+ * own part.
  *
  *    "wrexec"    rank, size, shape of the tree (if known), number of jobs so far, whether jobs run
  *    "launcher"  (if jobs run) launchlink.c: descriptors, settings, bytes of incomplete frames
@@ -14,20 +15,22 @@
  *    "names"     (rank 0) names.c
  *    "end"
  *
- * Invariants:
- *  1. A reload waits for nothing: requests under way stay so, and the next instance awaits their
- *     answers by their match tags.  A store, child or client that does not answer delays no reload,
- *     and any number of ranks can be reloaded at a time.
- *  2. Saving changes nothing, so after a failed save this instance goes on.
- *  3. Derived state is not written: which children take part in a job, which jobs have output to be
- *     committed.
- *  4. The next instance asks for the settings anew, for later launchers.  If jobs run, the previous
- *     settings apply until then.  Otherwise the launcher ends, and new jobs wait for the settings.
- *  5. An inconsistency ends the new instance: its host closes the descriptors, and the launcher
- *     ends its tasks.
- *
  * A change of this format, or of the frames between module and launcher (exec_wire.h), needs a new
  * HANDOVER_FORM; jobs then have to end before the new version is loaded.
+ *
+ * Invariants:
+ *  1. A reload does not wait: requests under way stay so, and the next instance awaits their
+ *     answers by their match tags.  A store, child or client that does not answer does not delay a
+ *     reload, and any number of ranks can be reloaded at a time.
+ *  2. Saving changes nothing, so after a failed save this instance continues.
+ *  3. Derived state is not written, such as the children that take part in a job, or the jobs with
+ *     output to be committed.
+ *  4. The next instance asks for the settings again, for later launchers.  If jobs run, the
+ *     previous settings apply until then.  Otherwise the launcher ends, and new jobs wait for the
+ *     settings.
+ *
+ * Failure: an inconsistency ends the new instance: its host closes the descriptors, and the
+ * launcher ends its tasks.
  */
 #include "config.h"
 #include "coord.h"
@@ -38,9 +41,9 @@
 
 #include "names.h"
 
-#define WINDOW_MOST (1ull << 40) /* of credit: more is a mistake */
+#define WINDOW_MOST (1ull << 40) /* of credit: a larger number is an error */
 
-/* --- one job --- */
+/* --- a job --- */
 
 static void save_parts(const struct subjob *j, flux_handover_t *o)
 {
@@ -197,7 +200,7 @@ static void job_load(struct ctx *ctx, flux_handover_t *o)
         coord_job_load(j->rj, o);
 }
 
-/* --- all --- */
+/* --- all parts --- */
 
 int handover_save(struct ctx *ctx, flux_handover_t *o, errmsg_t *err)
 {

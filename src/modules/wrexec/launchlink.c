@@ -1,8 +1,8 @@
 /* launchlink.c - the module's end of the connection to its launcher.
  *
  *     state     meaning             left when (by)
- *     none      fd < 0              a job or a sweep needs a launcher (start); one that was left
- *                                   behind is found (launchlink_sweep): ending
+ *     none      fd < 0              a job or a sweep needs a launcher (start); a launcher that was
+ *                                   left behind is found (launchlink_sweep): ending
  *     starting  fd, and an errand   a thread has started the process, or could not: lost
  *                                   (start_done)
  *     running   fd and pidfd        end of file, an error, a malformed frame, or a full `out`: none
@@ -10,19 +10,20 @@
  *     ending    pidfd, and `ended`  the launcher has ended (end_cb), or END_TIMEOUT seconds have
  *                                   passed (patience_cb)
  *
- * To start a process may take many milliseconds (it has to be read from its file), so a thread does
- * that.  Frames meanwhile wait in the socket.
+ * The start of a process may take many milliseconds, because the program has to be read from its
+ * file, so a thread does it.  Frames that are sent during the start wait in the socket.
  *
  * Invariants:
- *  1. The launcher is reaped by its process descriptor, so it does not matter if the broker's own
- *     loop, which also waits for children, reaps it first.
+ *  1. The launcher is reaped by its process descriptor, so it does not matter if the loop of the
+ *     broker, which also waits for children, reaps it first.
  *  2. Bytes that the socket does not accept wait in `out`, at most OUT_MAX.  A launcher for which
  *     `out` is full does not read, and counts as lost; only launchlink_run() and
  *     launchlink_try_send() report an error instead.
  *  3. A reload does not disturb the launcher: its socket, its process descriptor, the bytes of an
  *     incomplete frame, and the unwritten bytes pass to the next instance.
- *  4. The successor of a lost launcher ends the processes that this one left behind (--sweep).  It
- *     starts once the lost one is dead if that had run anything, otherwise with the next job.
+ *  4. The successor of a lost launcher ends the processes that the lost launcher left behind
+ *     (--sweep).  If the lost launcher had run a program, the successor starts once it is dead;
+ *     otherwise with the next job.
  *  5. The file RUNDIR/RANK/launcher names the process and the token of the launcher, as long as it
  *     may have tasks.  If a broker is killed together with its launcher, the next broker of the
  *     rank reads the file and ends the launcher, if it still runs, and then the processes that the
@@ -59,16 +60,16 @@
 #define READ_SIZE 131072
 #define FLUSH_SIZE (1u << 20)
 #define NOTE_MAX 64
-#define END_TIMEOUT 5. /* seconds after which a launcher that was told to end hangs */
+#define END_TIMEOUT 5. /* seconds after which a launcher that is to end counts as hanging */
 
 extern char **environ;
 
-/* The start of a launcher: what the thread is given, and what it found. */
+/* The start of a launcher: input and result of the thread. */
 struct start {
     char *program;
     char rank[32], token[32], sweep[40];
     char *argv[6];
-    int fd, nullfd; /* of the launcher */
+    int fd, nullfd; /* descriptors of the launcher */
     pid_t pid;      /* -1: it was not started */
     int pidfd;
     errmsg_t err;
@@ -80,26 +81,26 @@ struct launchlink {
     void *arg;
     char *config[WIRE_CONFIG_STRINGS];
     flux_watcher_t *flusher;
-    struct start *start; /* and its errand: while it is starting */
+    struct start *start; /* the present start, with its errand; NULL: none */
     errand_t *errand;
-    void (*ended)(void *arg); /* it is ending: called when it has */
+    void (*ended)(void *arg); /* called when a launcher that is ending has ended */
     void *ended_arg;
-    flux_watcher_t *patience; /* for its end, or for that of a launcher of an earlier broker */
+    flux_watcher_t *patience; /* limits the wait for the end of a launcher */
     int fd;
     int pidfd;
     pid_t pid;
     unsigned started;
     char token[17];
-    char last[17];  /* token of the launcher that was lost last */
-    char swept[17]; /* the one of which this launcher ends what is left; "": there is nothing */
+    char last[17];  /* token of the last lost launcher */
+    char swept[17]; /* token of the launcher whose processes are to be ended; "": none */
     flux_watcher_t *io;
     flux_watcher_t *end;
     bool writing; /* the watcher waits until the socket is writable */
     bool broken;
-    bool ending; /* no other is started */
-    bool used;   /* this launcher has run something */
-    bool follow; /* it was lost after that: a successor must end what it has left */
-    bool noted;  /* the file names it */
+    bool ending; /* no other launcher is started */
+    bool used;   /* this launcher has run a program */
+    bool follow; /* it was lost after that: a successor must end its processes */
+    bool noted;  /* the file names this launcher */
     buf_t *in;
     buf_t *out;
 };
@@ -133,9 +134,9 @@ static void cut(launchlink_t *x)
     buf_consume(x->out, buf_len(x->out));
 }
 
-/* --- the note for the next broker of this rank --- */
+/* --- the file for the next broker of this rank --- */
 
-/* malloc'd; NULL: there is no directory. */
+/* Return the path of the file, malloc'd, or NULL if there is no directory for it. */
 static char *note_path(const launchlink_t *x)
 {
     const char *uri = x->config[WIRE_C_URI], *path = uri ? strchr(uri, '/') : NULL;
@@ -173,7 +174,8 @@ static void note_nothing(launchlink_t *x)
     free(path);
 }
 
-/* The process, and the token, that an earlier broker has noted.  0; -1: it has not. */
+/* Read the process and the token that an earlier broker has noted.  Returns 0, or -1 if there are
+ * none. */
 static int read_note(launchlink_t *x, pid_t *pid)
 {
     char *path = note_path(x), *data = NULL;
@@ -190,7 +192,7 @@ static int read_note(launchlink_t *x, pid_t *pid)
     return rc;
 }
 
-/* A descriptor of this process, if it is the launcher with that token; else -1. */
+/* Return a descriptor of this process if it is the launcher with that token, or -1. */
 static int open_launcher(pid_t pid, const char *token)
 {
     char path[40], want[32], *data = NULL;
@@ -229,7 +231,7 @@ static void lost(launchlink_t *x, const char *why)
     if (x->start)
         take_start(x);
     pid = x->pid;
-    /* A launcher that misbehaves may be alive, but its tasks are about to be reported as dead. */
+    /* A launcher that misbehaves may still run, but its tasks are about to be reported as dead. */
     if (x->pidfd >= 0)
         pidfd_send_signal(x->pidfd, SIGKILL, NULL, 0);
     memcpy(x->last, x->token, sizeof(x->last));
@@ -315,16 +317,16 @@ static void patience_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void 
 {
     launchlink_t *x = arg;
 
-    if (!x->ended) { /* it may still die: then another one follows */
+    if (!x->ended) { /* it may still die: then another launcher follows */
         x->cbs->swept(x->arg, 1);
         return;
     }
-    x->noted = false; /* the file stays: it runs */
+    x->noted = false; /* the file stays, because the launcher runs */
     reap(x);
     x->ended(x->ended_arg);
 }
 
-/* False: out of memory. */
+/* Start the limit of the wait.  Returns false with ENOMEM. */
 static bool begin_patience(launchlink_t *x)
 {
     if (!x->patience && !(x->patience = flux_timer_create(flux_get_reactor(x->h), patience_cb, x)))
@@ -359,12 +361,12 @@ launchlink_t *launchlink_create(flux_t *h, const struct launchlink_callbacks *cb
     return x;
 }
 
-/* The end of the connection tells the launcher to end everything. */
+/* The end of the connection makes the launcher end all processes. */
 bool launchlink_end(launchlink_t *x, void (*ended)(void *arg), void *arg)
 {
     x->ending = true;
     if (x->follow)
-        x->noted = false; /* the file stays: nobody has ended what it names */
+        x->noted = false; /* the file stays, because nobody has ended the processes that it names */
     x->follow = false;
     launchlink_settle(x);
     if (x->swept[0]) {
@@ -423,7 +425,7 @@ static void start_free(struct start *s)
     free(s);
 }
 
-/* What the launcher is to be started with. */
+/* Prepare the start of a launcher. */
 static struct start *start_create(launchlink_t *x, int fd, errmsg_t *err)
 {
     struct start *s = calloc(1, sizeof(*s));
@@ -458,7 +460,7 @@ static struct start *start_create(launchlink_t *x, int fd, errmsg_t *err)
     return s;
 }
 
-/* In the thread. */
+/* Start the launcher, in the thread. */
 static void start_work(void *arg)
 {
     struct start *s = ((launchlink_t *)arg)->start;
@@ -473,7 +475,7 @@ static void start_work(void *arg)
                               .cwd = "/",
                               .fds = fds,
                               .nfds = 4,
-                              /* Not a session: tasks that yield to those of other brokers of this
+                              /* Not a session: tasks that yield to tasks of other brokers of this
                                * host must be in one session with them (src/launcher/task.c). */
                               .flags = SPAWN_PGRP,
                               .pidfd = &s->pidfd};
@@ -489,7 +491,7 @@ static void watch_end(launchlink_t *x)
         flux_watcher_start(x->end);
 }
 
-/* What has become of the start: waits for the thread, if that is not done. */
+/* Take the result of the start.  Waits for the thread if it is not done. */
 static void take_start(launchlink_t *x)
 {
     errand_destroy(x->errand);
@@ -500,7 +502,7 @@ static void take_start(launchlink_t *x)
         note_launcher(x, x->token);
     if (x->pidfd >= 0)
         watch_end(x);
-    start_free(x->start); /* and the launcher's end of the socket: it now sees the end of ours */
+    start_free(x->start); /* closes the launcher's end: it now detects the end of ours */
     x->start = NULL;
 }
 
@@ -532,7 +534,7 @@ static int put(launchlink_t *x, enum wire_type type, uint64_t job, const struct 
     return 0;
 }
 
-/* Without memory for this frame, tasks run with default settings; nothing else goes wrong. */
+/* Without memory for this frame, tasks run with default settings, which is not an error. */
 static void send_config(launchlink_t *x)
 {
     struct iovec iov[WIRE_CONFIG_STRINGS];
@@ -553,9 +555,9 @@ bool launchlink_sweep(launchlink_t *x)
     x->noted = x->follow = true;
     if ((x->pidfd = open_launcher(pid, x->last)) >= 0) {
         pidfd_send_signal(x->pidfd, SIGKILL, NULL, 0);
-        watch_end(x); /* goes on when it is dead */
+        watch_end(x); /* continues when it is dead */
         if (x->end)
-            (void)begin_patience(x); /* or waits for it as long as that takes */
+            (void)begin_patience(x); /* without memory, the wait has no limit */
     }
     if (!x->end)
         follow(x);
@@ -630,7 +632,7 @@ void launchlink_send(launchlink_t *x, enum wire_type type, uint64_t job, const v
 
     if (x->fd < 0 || x->broken)
         return;
-    /* io_cb() reports the loss: the callers of this function are not prepared for it. */
+    /* io_cb() reports the loss, because the callers of this function cannot handle it. */
     if (put(x, type, job, iov, 2) < 0) {
         x->broken = true;
         shutdown(x->fd, SHUT_RDWR);
@@ -657,7 +659,7 @@ unsigned launchlink_started(const launchlink_t *x)
     return x->started;
 }
 
-/* --- from one instance to the next --- */
+/* --- reload --- */
 
 void launchlink_save(const launchlink_t *x, flux_handover_t *o)
 {
@@ -681,7 +683,7 @@ void launchlink_save(const launchlink_t *x, flux_handover_t *o)
 void launchlink_leave(launchlink_t *x)
 {
     cut(x);
-    x->noted = false; /* it goes on */
+    x->noted = false; /* the launcher continues */
     flux_watcher_stop(x->flusher);
     flux_watcher_destroy(x->end);
     x->end = NULL;

@@ -1,28 +1,29 @@
 /* names.c - the names that jobs publish for each other, at rank 0.
  *
- * Purpose: a job publishes under a name (a service) where it can be reached (in MPI's words, a
- * port); other jobs of the same user look the name up.  All requests go to rank 0, so a look-up
- * that causally follows a publication finds the name.
+ * Purpose: a job publishes an address (in MPI, a port) under a name (a service); other jobs of the
+ * same user look the name up.  All requests go to rank 0, so a look-up that causally follows a
+ * publication finds the name.
  *
- * Format: in the key-value store, readable by everyone,
+ * Format: an entry in the key-value store, readable by every user:
  *
  *    pmi.names.UID.NAME    {"id":ID, "service":S, "port":P}
  *
- * NAME is the service; %XX stands for any byte but letters, digits, '_' and '-'.  A NAME that would
- * be too long is cut, and its digest is appended.  If two services have the same NAME, the
- * `service` of the entry tells them apart, and the second is refused.
+ * NAME is the service, with %XX for any byte other than a letter, a digit, '_' or '-'.  A NAME that
+ * would be too long is cut, and its digest is appended.  If two services have the same NAME, the
+ * `service` of the entry tells them apart, and the second one is refused.
  *
  * Invariants:
  *  1. A name is published once: the commit requires its absence.
  *  2. A name is removed when its job has ended.  For a job that ends during its commit, this is
  *     checked when the answer arrives.
  *  3. The first request removes the names that an earlier instance left, unless that instance
- *     handed over: no job of that time exists any more.
- *  4. A request that waits for a name is listed with the name and with its job; the end of either
- *     ends the wait.
- *  5. At most REQUESTS_MAX requests wait or are under way, JOB_REQUESTS_MAX of them of one job.
+ *     handed over: no job of that time exists any longer.
+ *  4. A request that waits for a name is in a list of the name and in a list of its job; the end of
+ *     either ends the wait.
+ *  5. At most REQUESTS_MAX requests wait or are under way, at most JOB_REQUESTS_MAX of one job.
  *
- * Failure: a request is answered with the store's error message; one too many, with EAGAIN.
+ * Failure: a request is answered with the error message of the store; a request beyond a bound,
+ * with EAGAIN.
  */
 #include "config.h"
 #include "names.h"
@@ -49,9 +50,9 @@ struct names {
     bool (*runs)(void *arg, uint64_t id);
     void *arg;
     hmap_t *owners;            /* job -> struct owner */
-    struct list_node requests; /* under way */
+    struct list_node requests; /* requests under way */
     struct list_node waiters;
-    hmap_t *counts; /* job -> how many requests of it are there, as a pointer */
+    hmap_t *counts; /* job -> number of its requests, stored as a pointer */
     size_t count;
     bool cleaned; /* the removal of old names has been requested */
     flux_future_t *clean;
@@ -122,7 +123,7 @@ static void make_key(char key[KEY_MAX], uint32_t uid, const char *service)
         snprintf(key + at, KEY_MAX - at, "%%~%016" PRIx64, digest);
 }
 
-/* --- who owns what --- */
+/* --- owners of names --- */
 
 static void owner_free(void *arg)
 {
@@ -528,7 +529,7 @@ void names_job_over(names_t *n, uint64_t id)
     owner_free(o);
 }
 
-/* --- from one instance to the next --- */
+/* --- reload --- */
 
 static void save_requests(const struct list_node *list, flux_handover_t *o)
 {

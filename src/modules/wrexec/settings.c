@@ -11,8 +11,9 @@
  *    wrexec.share-hosts      whether MPI takes brokers of one host for one host (default: yes)
  *    wrexec.output-limit     bytes of output that the store keeps of a job (rank 0; default: 64M)
  *
- * Jobs wait until all attributes have been answered.  An invalid value is logged, and the default
- * applies; the launcher interprets the texts.
+ * Jobs wait until the values of all attributes have arrived.
+ *
+ * Failure: an invalid value is logged, and the default applies.  The launcher checks the texts.
  */
 #include "config.h"
 #include "coord.h"
@@ -30,7 +31,7 @@ struct settings {
     struct ctx *ctx;
     void (*done)(struct ctx *ctx);
     setup_t *setup;
-    char *text[WIRE_CONFIG_STRINGS]; /* NULL: not set, and not inherited either */
+    char *text[WIRE_CONFIG_STRINGS]; /* NULL: neither set nor inherited */
     bool share_hosts;
     uint64_t output_limit;
 };

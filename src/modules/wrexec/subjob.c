@@ -4,23 +4,24 @@
  * this rank has tasks, and unchanged to each child whose subtree has some.  The answers come back
  * as frames, in batches (edge.c):
  *
- *   OUTPUT          output; passed on unchanged, as credit allows (subjob_flow.c)
- *   TAKEN           standard input that a node has taken; passed on at once
- *   FAIL            a failure; passed on at once
- *   LOST            nodes that were lost with their tasks; passed on at once
- *   NOTE, WARNING   a message for the job's log; passed on at once
- *   BEGUN           a task of the subtree has begun with MPI (subjob_pmi.c); sent once
- *   STARTED         a node has started all its tasks of a spawned group; passed on at once
- *   RESULT          how all tasks of the subtree ended; merged, the last frame on its edge
+ *    OUTPUT          output; passed on unchanged, as credit allows (subjob_flow.c)
+ *    TAKEN           standard input that a node has taken; passed on at once
+ *    FAIL            a failure; passed on at once
+ *    LOST            nodes that were lost with their tasks; passed on at once
+ *    NOTE, WARNING   a message for the job's log; passed on at once
+ *    BEGUN           a task of the subtree has begun with MPI (subjob_pmi.c); sent once
+ *    STARTED         a node has started all its tasks of a spawned group; passed on at once
+ *    RESULT          the ends of all tasks of the subtree; merged, the last frame on its edge
  *
  * Invariants:
  *  1. A job finishes here once: when the local tasks and all children are done and no piece of
  *     output waits.  Then the result goes up, and the reaper frees the job.
  *  2. A child that cannot be reached or is lost is done: its tasks count as killed, and the job
- *     fails; or, if it survives the loss of nodes, they have no status.  The edge lists the jobs
- *     that this concerns.
+ *     fails.  If the job survives the loss of nodes, these tasks do not have a status, and the job
+ *     continues.  The edge lists the jobs that this concerns.
  *  3. When the parent is lost, the job is killed here and below, and its output is discarded.
- *  4. Only the reaper frees a finished job, from the loop, so no caller loses the job it works on.
+ *  4. Only the reaper frees a finished job, from the loop, so a caller never loses the job it works
+ *     on.
  */
 #include "config.h"
 #include "wrexec.h"
@@ -55,7 +56,7 @@ void subjob_send_down(struct part *p, enum wire_type type, const void *fixed, si
         edge_send(p->edge, type, p->job->id, iov, 2);
 }
 
-/* --- towards above --- */
+/* --- frames to the parent --- */
 
 void subjob_fail(struct subjob *j, int code, const char *text)
 {
@@ -72,7 +73,7 @@ void subjob_fail(struct subjob *j, int code, const char *text)
     subjob_send_up(j, WIRE_FAIL, fixed, sizeof(fixed), text, len < 4096 ? len : 4096);
 }
 
-/* --- the end --- */
+/* --- the end of a job --- */
 
 static void send_result(struct subjob *j)
 {
@@ -100,7 +101,7 @@ void subjob_check(struct subjob *j)
     flux_watcher_start(j->ctx->reaper);
 }
 
-/* Tasks number i to k - 1 of a node have this status. */
+/* Set the status of the tasks with numbers i to k - 1 of a node. */
 static void add_status(struct subjob *j, uint32_t node, uint32_t i, uint32_t k, int status)
 {
     const layout_t *l = j->spec->layout;
@@ -130,7 +131,7 @@ static void add_lost(struct subjob *j, const idset_t *ranks)
 
 static void local_end(struct subjob *j, const int32_t *status, uint32_t n)
 {
-    /* Runs of equal statuses at a time. */
+    /* Equal statuses are sent as one run. */
     for (uint32_t i = 0, k; i < j->count; i = k) {
         int st = exec_wire_i32(&status[i < n ? i : n - 1]);
 
@@ -171,7 +172,7 @@ void subjob_launcher_lost(struct subjob *j, const char *why)
     local_end(j, &killed, 1);
 }
 
-/* --- what comes from the launcher --- */
+/* --- frames from the launcher --- */
 
 static void frame_fail(struct subjob *j, const struct wire_frame *f)
 {
@@ -196,7 +197,7 @@ static void note(struct subjob *j, const struct wire_frame *f)
         subjob_send_up(j, f->type, NULL, 0, f->payload, f->len);
 }
 
-/* All tasks of this many nodes have started. */
+/* Note that all tasks of this number of nodes have started. */
 static void started(struct subjob *j, uint32_t nodes)
 {
     uint8_t fixed[4];
@@ -227,7 +228,7 @@ void subjob_frame(struct subjob *j, const struct wire_frame *f)
     switch (f->type) {
     case WIRE_BAD:
         bad_frame(j, f, "the launcher");
-        if (f->said == WIRE_DONE) /* no other DONE will come */
+        if (f->said == WIRE_DONE) /* no further DONE will arrive */
             local_end(j, &killed, 1);
         break;
     case WIRE_OUTPUT:
@@ -266,7 +267,7 @@ void subjob_frame(struct subjob *j, const struct wire_frame *f)
     }
 }
 
-/* --- what comes from a child --- */
+/* --- frames from children --- */
 
 void subjob_part_done(struct part *p)
 {
@@ -275,7 +276,7 @@ void subjob_part_done(struct part *p)
     p->job->nopen--;
 }
 
-/* Nodes of the job are lost. */
+/* Handle the loss of nodes of the job. */
 static void nodes_lost(struct subjob *j, const char *ranks, const char *why)
 {
     if (j->rj)
@@ -339,7 +340,8 @@ static void part_lost(struct part *p, const struct wire_frame *f)
     nodes_lost(p->job, ranks, why);
 }
 
-/* Parts are sorted by the ranks of their edges, and so in the same order after a reload. */
+/* Compare two parts.  Parts are sorted by the ranks of their edges, so their order is the same
+ * after a reload. */
 static int by_edge(const void *a, const void *b)
 {
     const struct part *x = a, *y = b;
@@ -390,7 +392,7 @@ void subjob_child_frame(struct subjob *j, struct edge *e, const struct wire_fram
     }
 }
 
-/* --- what comes from the parent --- */
+/* --- frames from the parent --- */
 
 void subjob_parent_frame(struct subjob *j, const struct wire_frame *f)
 {
@@ -423,7 +425,7 @@ static int find_parts(struct subjob *j)
     uint32_t n, most;
     int rc = -1;
 
-    if (j->ctx->ready) /* else it is one of several that are loaded */
+    if (j->ctx->ready) /* otherwise it is one of several jobs that are loaded */
         edges_renew(es);
     n = edges_count(es);
     most = j->nnodes < n ? j->nnodes : n;
@@ -463,7 +465,7 @@ static uint32_t window(const struct ctx *ctx)
 {
     uint32_t n = edges_count(ctx->edges), window = WIRE_WINDOW;
 
-    /* The more children, the smaller their windows, so the output that waits here stays bounded. */
+    /* The windows of many children are smaller, so the output that waits here stays bounded. */
     while ((uint64_t)window * n > WINDOW_ALL && window > WINDOW_MIN)
         window /= 2;
     return window;
@@ -589,7 +591,7 @@ void subjob_launch(struct subjob *j, const struct launchrec *rec)
     le_put32(head, j->window);
     le_put64(head + 4, j->nonce);
     exec_launchrec_head(head + WIRE_LAUNCH_HEAD, rec);
-    /* Children first: their tasks have the longer way. */
+    /* The children come first, because the way to their tasks is longer. */
     for (uint32_t i = 0; i < j->nparts; i++)
         edge_send(j->parts[i].edge, WIRE_LAUNCH, j->id, iov, 4);
     if (j->node != JOB_LOCAL)

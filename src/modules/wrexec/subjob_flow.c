@@ -1,12 +1,12 @@
 /* subjob_flow.c - the flow of data in an instance's part of a job: output up, standard input down.
  *
- * Output moves hop by hop.  The receiver first grants `window` bytes of credit, and later as much
- * as it has passed on.  So an instance holds at most one window for its launcher and one per child,
- * and a reader that stops reading blocks the pipe of every task, however deep the tree.
+ * Output moves hop by hop.  The receiver first grants `window` bytes of credit, and later as many
+ * bytes as it has passed on.  So an instance holds at most one window for its launcher and one per
+ * child, and a reader that stops reading blocks the pipe of every task, however deep the tree is.
  *
  * Input goes to the tasks that read it, and each node reports how much it has taken.  Rank 0
  * acknowledges to the client the amount that the slowest node has taken.  A node whose tasks have
- * ended counts as taking everything.
+ * ended counts as taking all input.
  */
 #include "config.h"
 #include "wrexec.h"
@@ -40,7 +40,7 @@ static void source_credit(struct subjob *j, uint32_t src, size_t len)
     }
 }
 
-/* Pass output on if credit allows; false: it has to wait. */
+/* Pass output on if credit allows it.  Returns false if the output has to wait. */
 static bool forward(struct subjob *j, uint32_t src, const void *data, size_t len)
 {
     if (j->deaf) {
@@ -93,7 +93,7 @@ int subjob_flow_piece_add(struct subjob *j, uint32_t src, const void *data, size
     return 0;
 }
 
-/* Output came from the launcher or a child. */
+/* Handle output from the launcher or a child. */
 void subjob_flow_output(struct subjob *j, uint32_t src, const void *data, size_t len)
 {
     if (list_empty(&j->pieces) && forward(j, src, data, len))
@@ -132,7 +132,7 @@ static void stdin_local(struct subjob *j, const void *data, size_t len)
     launchlink_send(j->ctx->exec, WIRE_STDIN, j->id, &task, sizeof(task), data, len);
 }
 
-/* Nodes of a part that has ended count as taking all input at once. */
+/* Count all input as taken by the nodes of a part that has ended. */
 static void part_taken(struct part *p, uint32_t bytes)
 {
     const struct subjob *j = p->job;

@@ -1,9 +1,9 @@
 /* subjob_pmi.c - PMI barriers across the nodes of a job, by the key-value store.
  *
  * Purpose: exchange the pairs that tasks put, between the nodes of a job.  Each job has a namespace
- * "job-ID", whose master is at the job's first rank, so the root of the session handles only the
- * name.  Each node asks for the namespace at its first barrier; the first request makes it, and
- * rank 0 removes it after the job (coord_job.c).  A job on one node does not use the store.
+ * "job-ID", whose master is at the first rank of the job, so the root of the session handles only
+ * the name.  Each node asks for the namespace at its first barrier; the first request creates it,
+ * and rank 0 removes it after the job (coord_job.c).  A job on one node does not use the store.
  *
  * Format: the pairs that the tasks of a node have put since the last barrier form one value:
  *
@@ -11,29 +11,32 @@
  *    NUM.NODE-K    further segments of the blob (pmi_pack.h), K from 1, since the store limits the
  *                  size of a value
  *
- * The node's fence "NUM", in which all nodes of the job take part, puts the value.  The store
- * merges the fences on the way to one change of the root.  Then each node reads the directory NUM
- * once and hands it to its launcher, which answers all its tasks from it.  So P tasks cost one
+ * Barrier: the fence "NUM" of a node, in which all nodes of the job take part, puts the value.  The
+ * store merges the fences on the way to one change of the root.  Then each node reads the directory
+ * NUM once and passes it to its launcher, which answers all its tasks from it.  So P tasks cost one
  * fence, and one directory read per node, instead of P times P look-ups.
  *
- *    step of a barrier   its future                next (by)
- *    NAMING              making of the namespace   FENCING (fence_enter), at once if the namespace
- *                                                  exists
- *    FENCING             the fence                 READING (fenced_cb)
- *    READING             the directory             over: it is freed (fence_done)
+ *    step of a barrier   its future                    next (by)
+ *    NAMING              creation of the namespace     FENCING (fence_enter), at once if the
+ *    namespace
+ *                                                      exists
+ *    FENCING             the fence                     READING (fenced_cb)
+ *    READING             the directory                 over: it is freed (fence_done)
  *
  * After a reload the next instance waits for the same answer.  Requests about names and for further
- * tasks use the same struct, in the steps ASKING and SPAWNING.
+ * tasks use the same structure, in the steps ASKING and SPAWNING.
  *
- * Invariant 1: the step of a barrier changes by the transitions of `moves` only.
+ * Tasks that leave: tasks that end without taking part in MPI would make the tasks of other nodes
+ * wait forever.  So a node reports once, up the tree, that it has begun (its first barrier; with
+ * PMIx its first client).  If a part of the job ends without having begun while another part has
+ * begun, the job fails.  The launcher does the same for the tasks of one node.  Jobs without MPI
+ * send nothing.
  *
- * Tasks that leave without taking part in MPI would make those of other nodes wait for ever.  So a
- * node says once, up the tree, that it has begun (its first barrier; with PMIx its first client).
- * If a part of the job ends without having begun while another part has, the job fails.  Tasks that
- * share a node are their launcher's business.  Jobs without MPI send nothing.
+ * Invariants:
+ *  1. The step of a barrier changes by the transitions of `moves` only.
  *
- * Failure: the tasks get the store's error message, as the barrier failed, and the job
- * fails; so it does if the pairs of all nodes exceed a frame to the launcher (WIRE_PMI_MAX).  The
+ * Failure: the tasks get the error message of the store, as the barrier failed, and the job fails.
+ * The job also fails if the pairs of all nodes exceed a frame to the launcher (WIRE_PMI_MAX).  The
  * PMI server of a node bounds the pairs of that node.
  */
 #include "config.h"
@@ -53,15 +56,15 @@
 #include "libexec/wrexec_names.h"
 #include "libexec/exec_result.h"
 
-/* A barrier under way; or a request about a name (subjob_pmi_name()), or for further tasks
+/* A barrier under way, a request about a name (subjob_pmi_name()), or a request for further tasks
  * (subjob_pmi_spawn()). */
 enum step { NAMING, FENCING, READING, ASKING, SPAWNING, STEPS };
 struct fence {
     struct list_node node;
     struct subjob *job;
     enum step step;
-    uint32_t num; /* of the barrier; of the task that asks; the tag of its answer */
-    void *pairs;  /* of this node, while NAMING */
+    uint32_t num; /* number of the barrier; or of the task that asks; or the tag of its answer */
+    void *pairs;  /* pairs of this node, while NAMING */
     size_t len;
     flux_future_t *f;
 };
@@ -201,7 +204,7 @@ static flux_kvs_txn_t *pairs_txn(struct subjob *j, uint32_t num, const void *blo
     return txn;
 }
 
-/* With the pairs of this node. */
+/* Enter the fence with the pairs of this node. */
 static void fence_enter(struct fence *fe, const void *pairs, size_t len)
 {
     struct subjob *j = fe->job;
@@ -216,8 +219,8 @@ static void fence_enter(struct fence *fe, const void *pairs, size_t len)
     subjob_pmi_namespace(j->id, ns);
     snprintf(name, sizeof(name), "%u", fe->num);
     set_step(fe, FENCING);
-    /* Its own rank is named so that the loss of a broker outside the job does not end the fence
-     * (kvs.fence-grace); the loss of one of the job's nodes ends the job. */
+    /* The fence names this rank, so that the loss of a broker outside the job does not end the
+     * fence (kvs.fence-grace); the loss of a node of the job ends the job. */
     snprintf(rank, sizeof(rank), "%u", j->ctx->rank);
     fe->f = flux_kvs_fence_ranks(j->ctx->h, ns, name, j->nnodes, rank, txn);
     flux_kvs_txn_destroy(txn);
@@ -244,7 +247,7 @@ static void named_cb(flux_future_t *f, void *arg)
     free(pairs);
 }
 
-/* --- who has begun --- */
+/* --- nodes that have begun --- */
 
 static void left_too_early(struct subjob *j, const idset_t *ranks)
 {
@@ -252,7 +255,7 @@ static void left_too_early(struct subjob *j, const idset_t *ranks)
     int code = exec_result_worst(j->result);
 
     snprintf(sentence, sizeof(sentence),
-             "the tasks on rank%s %s left before MPI_Init, so the others would wait for ever",
+             "the tasks on rank%s %s left before MPI_Init, so the others would wait forever",
              idset_count(ranks) == 1 ? "" : "s", text ? text : "?");
     free(text);
     subjob_fail(j, code ? code : 1, sentence);
@@ -350,7 +353,7 @@ static void name_cb(flux_future_t *f, void *arg)
     if (flux_future_errnum(f))
         named(fe, flux_future_errnum(f), flux_future_error(f));
     else if (flux_rpc_get_struct(f, &wrexec_named_schema, &res, &err) < 0)
-        named(fe, 0, ""); /* nothing was asked for */
+        named(fe, 0, ""); /* no removal was needed */
     else if (strlen(res.port) > WIRE_NAME_MAX)
         named(fe, EMSGSIZE, "the port is too long for PMI-1");
     else
@@ -386,7 +389,7 @@ void subjob_pmi_name(struct subjob *j, const void *payload, size_t len)
         named(fe, errno, "out of memory");
 }
 
-/* --- further tasks --- */
+/* --- requests for further tasks --- */
 
 static void spawned(struct fence *fe, int rc, const char *text)
 {
@@ -436,7 +439,7 @@ void subjob_pmi_spawn(struct subjob *j, const void *payload, size_t len)
         spawned(fe, errno, "out of memory");
 }
 
-/* --- from one instance to the next --- */
+/* --- reload --- */
 
 void subjob_pmi_save(const struct subjob *j, flux_handover_t *o)
 {

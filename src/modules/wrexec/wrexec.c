@@ -1,51 +1,51 @@
 /* wrexec.c - the module that runs the tasks of jobs, and the programs of flux exec.
  *
- * Purpose.  Every rank has an instance.  The instance at rank 0 is the coordinator: the job module
- * tells it which jobs to start, with their ids and the nodes that the scheduler chose, and which
- * jobs to signal.  A launch travels down the tree to all ranks of the job; output, failures and
- * exit statuses travel up.  On each node one process, flux-launcher, is the parent of all tasks.
+ * Purpose: every rank has an instance.  The instance at rank 0 is the coordinator: the job module
+ * names the jobs to start, with their ids and the nodes that the scheduler chose, and the jobs to
+ * signal.  A launch travels down the tree to all ranks of the job; output, failures and exit
+ * statuses travel up.  On each node one process, flux-launcher, is the parent of all tasks.
  *
  *    wrexec.c       the request handlers, and the start and end of the module
  *    subjob.c       the part of a job in the subtree of one rank; subjob_flow.c moves its output
  *                   and standard input, subjob_pmi.c joins the PMI barriers of its nodes
  *    edge.c         the connections to the parent and to the children
  *    launchlink.c   the connection to flux-launcher (src/launcher)
- *    coord*.c       rank 0 only: coord.c talks to the job module, coord_job.c decides how a job
+ *    coord*.c       rank 0 only: coord.c serves the job module, coord_job.c decides how a job
  *                   ends, coord_hosts.c finds out which brokers share a host, coord_client.c serves
  *                   clients, coord_exec.c runs the programs of flux exec, coord_output.c writes
  *                   job.ID.output, coord_spawn.c adds tasks to a job
  *    names.c        rank 0 only: the names that jobs publish for each other
  *    settings.c     the attributes wrexec.*
- *    handover.c     what a reload passes to the next instance
+ *    handover.c     the state that a reload passes to the next instance
  *
- * Formats.  Requests and responses: libexec/wrexec_wire.h and wrexec_names.h.  Frames between
- * ranks, and between a rank and its launcher: libexec/exec_wire.h.
+ * Format: requests and responses are in libexec/wrexec_wire.h and wrexec_names.h; frames between
+ * ranks, and between a rank and its launcher, are in libexec/exec_wire.h.
  *
- * Ids.  The job module assigns the ids of jobs and keeps their records in the key-value store.
- * This module assigns only the numbers of what is not a job: programs of flux exec (JOB_EXEC_BIT)
- * and groups of spawned tasks (JOB_SPAWN_BIT).  In the store it writes the output of jobs, the
- * names that they publish, and the namespaces that carry their PMI pairs.
+ * Ids: the job module assigns the ids of jobs and keeps their records in the key-value store.  This
+ * module assigns numbers only to programs of flux exec (JOB_EXEC_BIT) and groups of spawned tasks
+ * (JOB_SPAWN_BIT), which are not jobs.  In the store it writes the output of jobs, the names that
+ * they publish, and the namespaces that carry their PMI pairs.
  *
  * Invariants:
- *  1. A handler never waits.  The module continues when the launcher's socket is readable or a
+ *  1. A handler never waits.  The module continues when the socket of the launcher is readable or a
  *     message arrives.  A launcher is started by a thread, and the module ends once its launcher
- *     has (launchlink.c).
+ *     has ended (launchlink.c).
  *  2. A job outlives the client that follows it.  When the client disconnects or cancels its
- *     request, its output is discarded if it was for that client alone; whether the job ends is for
- *     the job module to decide.  Only the programs of flux exec end with their client.
- *  3. A rank ends its part of every job when it loses its parent in the tree: nobody is left to
- *     take the results.
+ *     request, the output for this client alone is discarded; the job module decides whether the
+ *     job ends.  Only the programs of flux exec end with their client.
+ *  3. A rank ends its part of every job when it loses its parent in the tree, because no instance
+ *     would take the results.
  *  4. The launcher kills all tasks when its connection to the module closes.  The module therefore
  *     refuses to be unloaded while it has jobs, unless the user forces it; and likewise while it
- *     ends what an earlier broker has left, as those who have asked for that wait for its answer.
+ *     ends the processes that an earlier broker has left, or requests wait for their end.
  *  5. A reload that is not forced keeps all jobs, clients and requests (handover.c).  The launcher
  *     stays if there are jobs.  Without jobs it ends, and the next launcher reads the settings and
- *     plugins anew.
+ *     plugins again.
  *
- * Failure.  If a rank cannot start its tasks, or a launcher is lost, the job ends with an exit code
- * other than 0 and an error message that names the rank.  So it does when a rank is lost, by an
- * exception of type "node-lost", unless it is to survive that: then the others go on.  Without
- * memory for the shape of the tree the instance logs an error and starts no job.
+ * Failure: if a rank cannot start its tasks, or a launcher is lost, the job ends with an exit code
+ * other than 0 and an error message that names the rank.  The loss of a rank ends the job likewise,
+ * by an exception of type "node-lost", unless the job is to survive it: then the other ranks
+ * continue.  Without memory for the shape of the tree the instance logs an error and starts no job.
  */
 #include "config.h"
 #include "coord.h"
@@ -60,7 +60,7 @@
 #include "libutil/le.h"
 #include "names.h"
 
-/* --- what an earlier broker has left --- */
+/* --- processes of an earlier broker --- */
 
 /* A request wrexec.remains that waits. */
 struct ask {
@@ -78,7 +78,8 @@ static void answer_remains(struct ctx *ctx, const flux_msg_t *req)
         flux_respond(ctx->h, req, "{}");
 }
 
-/* NULL: what an earlier broker has left is known. */
+/* Answer the requests that wait for the end of the processes of an earlier broker; `why`: reason of
+ * a failure, or NULL. */
 static void answer_asks(struct ctx *ctx, const char *why)
 {
     struct list_node *n;
@@ -123,7 +124,7 @@ static void exec_swept(void *arg, uint32_t remain)
     answer_asks(ctx, NULL);
 }
 
-/* Is an answer owed about that?  An error, if so. */
+/* Returns an error if these processes are being ended, or requests wait for their end. */
 static int check_swept(struct ctx *ctx, errmsg_t *err)
 {
     if (!ctx->sweeping && list_empty(&ctx->asks))
@@ -134,7 +135,7 @@ static int check_swept(struct ctx *ctx, errmsg_t *err)
                        ctx->rank);
 }
 
-/* --- along the tree --- */
+/* --- frames along the tree --- */
 
 /* Report that the tasks of a job cannot be started in this subtree. */
 static void refuse(struct ctx *ctx, uint64_t id, const char *text)
@@ -215,7 +216,7 @@ static void down_cb(flux_t *h, const flux_msg_t *req, void *arg)
     edges_down(ctx->edges, req);
 }
 
-/* A client has disconnected, or (matchtag) has canceled one of its requests. */
+/* Handle a client that has disconnected, or (matchtag not 0) has canceled one of its requests. */
 static void gone(struct ctx *ctx, const flux_msg_t *msg, uint32_t matchtag)
 {
     char sender[FLUX_SENDER_MAX];
@@ -306,7 +307,7 @@ static const struct flux_handler handlers[] = {
     FLUX_HANDLER_END,
 };
 
-/* --- from the launcher --- */
+/* --- frames from the launcher --- */
 
 static void exec_frame(void *arg, const struct wire_frame *f)
 {
@@ -331,7 +332,7 @@ static void exec_lost(void *arg, const char *why)
 
 static const struct launchlink_callbacks launchlink_callbacks = {exec_frame, exec_lost, exec_swept};
 
-/* --- life --- */
+/* --- start and end --- */
 
 static void reaper_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
@@ -342,7 +343,7 @@ static void reaper_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
         subjob_free(list_entry(n, struct subjob, over));
 }
 
-/* Tree and settings are known: the jobs that have waited for them go on. */
+/* When the tree and the settings are known: continue the jobs that have waited for them. */
 static void go_on(struct ctx *ctx)
 {
     if (ctx->ready || !session_tree(ctx->session) || !ctx->settings ||
@@ -372,7 +373,7 @@ static int session_tree_cb(void *arg, int errnum, const char *why)
 
 static const struct session_ops session_ops = {.tree = session_tree_cb};
 
-/* First the tasks end, then the clients that wait for them. */
+/* The tasks end first, and then the clients that wait for them. */
 static void launcher_ended(void *arg)
 {
     struct ctx *ctx = arg;
@@ -415,7 +416,8 @@ static void wrexec_fini(flux_t *h, void *arg)
     free(ctx);
 }
 
-/* Are there tasks here or below that end with the module? */
+/* Returns an error if there are tasks, here or below, that would end with the module, or if it ends
+ * processes of an earlier broker. */
 static int wrexec_may_stop(flux_t *h, void *arg, errmsg_t *err)
 {
     struct ctx *ctx = arg;
@@ -432,7 +434,8 @@ static int wrexec_may_stop(flux_t *h, void *arg, errmsg_t *err)
                        n, n == 1 ? "" : "s", ctx->rank, n == 1 ? "it has" : "they have");
 }
 
-/* Hand running jobs over to the next instance; if there are none, it starts its own launcher. */
+/* Hand running jobs over to the next instance.  Without jobs, the next instance starts a launcher
+ * of its own. */
 static int wrexec_hand_over(flux_t *h, void *arg, flux_handover_t *o, errmsg_t *err)
 {
     struct ctx *ctx = arg;
@@ -450,7 +453,7 @@ static int wrexec_hand_over(flux_t *h, void *arg, flux_handover_t *o, errmsg_t *
     return 1;
 }
 
-/* Begin, or go on where the instance before this one has stopped. */
+/* Begin, or continue where the instance before this one has stopped. */
 static int begin(struct ctx *ctx, errmsg_t *err)
 {
     flux_handover_t *o = flux_module_inherited(ctx->h);

@@ -1,4 +1,4 @@
-/* The interfaces between the sources of the wrexec module; overview: wrexec.c. */
+/* The interfaces between the source files of the wrexec module.  wrexec.c has an overview. */
 #ifndef WREXEC_WREXEC_H
 #define WREXEC_WREXEC_H
 
@@ -20,7 +20,7 @@
 #define JOB_LOCAL UINT32_MAX
 #define JOB_LOST_CODE \
     (128 + 9) /* exit code of a job that loses tasks with their node or launcher */
-/* Bit in the numbers of programs of flux exec, which are not jobs: never on record. */
+/* Bit in the numbers of programs of flux exec, which are not jobs and never on record. */
 #define JOB_EXEC_BIT (1ull << 52)
 /* Bit in the numbers of groups of spawned tasks. */
 #define JOB_SPAWN_BIT (1ull << 53)
@@ -32,10 +32,10 @@ struct ctx {
     uint32_t size;
     session_t *session;
     struct settings *settings;
-    bool ready;            /* jobs may be launched: the tree and all settings are known */
-    bool sweeping;         /* what an earlier broker of this rank has left is being ended */
-    uint32_t remain;       /* processes of it that cannot be */
-    struct list_node asks; /* wrexec.remains: struct ask */
+    bool ready;            /* jobs can be launched: the tree and all settings are known */
+    bool sweeping;         /* processes of an earlier broker of this rank are being ended */
+    uint32_t remain;       /* number of these processes that cannot be ended */
+    struct list_node asks; /* requests wrexec.remains: struct ask */
     edges_t *edges;
     launchlink_t *exec;
     hmap_t *jobs;        /* id -> struct subjob */
@@ -51,8 +51,8 @@ struct part {
     struct subjob *job;
     struct edge *edge;
     struct list_node node; /* in edge->parts, until it is done */
-    size_t owed;           /* credit not yet given back */
-    bool begun;            /* a task of it has begun with MPI */
+    size_t owed;           /* credit that was not given back yet */
+    bool begun;            /* a task of the part has begun with MPI */
     bool done;
 };
 
@@ -64,46 +64,47 @@ struct piece {
     uint8_t data[];
 };
 
-/* An instance's part of a job.  It is finished when its own tasks and all children are and nothing
- * waits to be sent. */
+/* An instance's part of a job.  It is finished when its own tasks and all children are done and
+ * nothing waits to be sent. */
 struct subjob {
     struct ctx *ctx;
     uint64_t id;
-    uint64_t nonce; /* random, of this launch: the same on all its nodes, and of no other */
+    uint64_t nonce; /* random number of this launch, the same on all its nodes */
     struct spec *spec;
-    idset_t *ranks; /* of spec */
+    idset_t *ranks; /* ranks of `spec` */
     uint32_t nnodes;
-    uint32_t node;      /* number of this rank in the job, JOB_LOCAL: it has no task */
-    uint32_t count;     /* tasks here */
+    uint32_t node;      /* number of this rank in the job; JOB_LOCAL: it has no task */
+    uint32_t count;     /* number of tasks on this rank */
     struct part *parts; /* sorted by edge */
     uint32_t nparts;
-    uint32_t nopen; /* of them, those that are not done */
+    uint32_t nopen; /* number of parts that are not done */
     bool local_done;
     bool killed;
     bool finished;
     bool deaf;       /* output is discarded */
     uint32_t window; /* first credit of each child */
-    int64_t credit;  /* towards the parent */
-    size_t owed;     /* to the launcher */
+    int64_t credit;  /* credit from the parent */
+    size_t owed;     /* credit owed to the launcher */
     struct list_node pieces;
     struct result *result;
     struct list_node fences;
-    bool named; /* the job's namespace is there */
-    bool begun; /* with MPI: a task here or below */
+    bool named; /* the namespace of the job exists */
+    bool begun; /* a task here or below has begun with MPI */
     bool local_begun;
     struct list_node over;
     struct coord_job *rj; /* at rank 0 */
 };
 
-/* settings.c: read the attributes; `done` is called when all are known.  NULL with ENOMEM. */
+/* settings.c: read the attributes; `done` is called when all values are known.  Returns NULL with
+ * ENOMEM. */
 struct settings *settings_ask(struct ctx *ctx, void (*done)(struct ctx *ctx));
 bool settings_known(const struct settings *s);
 void settings_destroy(struct settings *s); /* NULL-safe */
 
 /* handover.c */
 #define HANDOVER_FORM 6
-/* Save and load the state that survives a reload.  handover_load() sends
- * nothing; handover_go_on() then resumes what has waited.  -1 with errno and an error message. */
+/* Save and load the state that survives a reload.  handover_load() sends nothing; handover_go_on()
+ * then continues the work that has waited.  Returns -1 with errno and an error message. */
 int handover_save(struct ctx *ctx, flux_handover_t *o, errmsg_t *err);
 int handover_load(struct ctx *ctx, flux_handover_t *o, errmsg_t *err);
 void handover_go_on(struct ctx *ctx);
@@ -112,59 +113,61 @@ void handover_go_on(struct ctx *ctx);
 struct subjob *subjob_create(struct ctx *ctx, struct spec *spec,
                              errmsg_t *err); /* takes spec over */
 void subjob_free(struct subjob *j);
-/* Start the tasks here and below; an error is reported like any other failure. */
+/* Start the tasks here and below.  An error is reported like any other failure. */
 void subjob_launch(struct subjob *j, const struct launchrec *rec);
-/* From the launcher; from a child; from the parent. */
+/* Handle a frame from the launcher; from a child; from the parent. */
 void subjob_frame(struct subjob *j, const struct wire_frame *f);
 void subjob_child_frame(struct subjob *j, struct edge *e, const struct wire_frame *f);
 void subjob_parent_frame(struct subjob *j, const struct wire_frame *f);
-/* EHOSTUNREACH: its nodes are lost. */
+/* Handle the loss of a part; EHOSTUNREACH: its nodes are lost. */
 void subjob_part_lost(struct part *p, int errnum, const char *why);
 void subjob_launcher_lost(struct subjob *j, const char *why);
-/* Send a signal to all tasks here and below; SIGKILL ends whatever is there. */
+/* Send a signal to all tasks here and below.  SIGKILL also ends tasks that are being started. */
 void subjob_signal(struct subjob *j, int signum);
-/* The parent is lost: discard output, end the job here and below. */
+/* When the parent is lost: discard output, and end the job here and below. */
 void subjob_abandon(struct subjob *j);
-/* Finish the job here if nothing is left to wait for. */
+/* Finish the job here if no task, child or piece of output is left. */
 void subjob_check(struct subjob *j);
-/* A child is done: its result has come, or it is lost. */
+/* Note that a child is done: its result has arrived, or it is lost. */
 void subjob_part_done(struct part *p);
 void subjob_fail(struct subjob *j, int code, const char *text);
-/* One frame to the parent, or to a child. */
+/* Send one frame to the parent, or to a child. */
 void subjob_send_up(struct subjob *j, enum wire_type type, const void *fixed, size_t fixedlen,
                     const void *data, size_t len);
 void subjob_send_down(struct part *p, enum wire_type type, const void *fixed, size_t fixedlen,
                       const void *data, size_t len);
 
 /* subjob_flow.c */
-/* Output came from the launcher (JOB_LOCAL) or part number `src`. */
+/* Handle output from the launcher (JOB_LOCAL) or part number `src`. */
 void subjob_flow_output(struct subjob *j, uint32_t src, const void *data, size_t len);
 /* Pass on the pieces that wait, as far as credit allows. */
 void subjob_flow_flush(struct subjob *j);
-/* Queue a piece behind the others.  -1 with ENOMEM. */
+/* Append a piece to the queue.  Returns -1 with ENOMEM. */
 int subjob_flow_piece_add(struct subjob *j, uint32_t src, const void *data, size_t len);
 void subjob_flow_piece_free(struct piece *p);
-/* Bytes for the standard input of the tasks that read it, here and below. */
+/* Pass bytes for standard input to the tasks that read it, here and below. */
 void subjob_flow_stdin(struct subjob *j, const void *data, size_t len);
-/* A node has taken this many bytes, or discarded them. */
+/* Note that a node has taken this number of bytes, or discarded them. */
 void subjob_flow_taken(struct subjob *j, uint32_t node, uint32_t bytes);
 
 /* subjob_pmi.c */
 void subjob_pmi_fence(struct subjob *j, uint32_t num, const void *blob, size_t len);
 #define JOB_NAMESPACE_MAX 32
-/* The namespace of a job that has several nodes, once its tasks exchange something. */
+/* Get the name of the namespace of a job that has several nodes, which exists once its tasks
+ * exchange pairs. */
 void subjob_pmi_namespace(uint64_t id, char name[JOB_NAMESPACE_MAX]);
 void subjob_pmi_free(struct subjob *j);
 void subjob_pmi_save(const struct subjob *j, flux_handover_t *o);
 void subjob_pmi_load(struct subjob *j, flux_handover_t *o);
-/* A task here (NULL) or below has begun with MPI. */
+/* Note that a task has begun with MPI: on this rank (NULL), or in part `p`. */
 void subjob_pmi_begun(struct subjob *j, struct part *p);
-/* Local tasks, or a part, are done: if they never began and others did, the job fails. */
+/* Check a job whose local tasks, or a part, are done: if they never began and others did, the job
+ * fails. */
 void subjob_pmi_check_begun(struct subjob *j);
-/* A task publishes, looks up or removes a name: a frame PMI_NAME. */
+/* Handle a frame PMI_NAME: a task publishes, looks up or removes a name. */
 void subjob_pmi_name(struct subjob *j, const void *payload, size_t len);
 
-/* A task asks for further tasks: a frame SPAWN. */
+/* Handle a frame SPAWN: a task asks for further tasks. */
 void subjob_pmi_spawn(struct subjob *j, const void *payload, size_t len);
 
 /* coord.c */
@@ -172,29 +175,29 @@ struct coord *coord_create(struct ctx *ctx);
 void coord_destroy(struct coord *r);
 void coord_save(struct coord *r, flux_handover_t *o);
 void coord_load(struct coord *r, flux_handover_t *o); /* before any job */
-/* The tree is known: handle the requests that have waited for it. */
+/* When the tree is known: handle the requests that have waited for it. */
 void coord_ready(struct coord *r);
 void coord_launch(flux_t *h, const flux_msg_t *req, void *arg);
 void coord_jobs(flux_t *h, const flux_msg_t *req, void *arg);
 void coord_kill(flux_t *h, const flux_msg_t *req, void *arg);
 void coord_stdin(flux_t *h, const flux_msg_t *req, void *arg);
 void coord_credit(flux_t *h, const flux_msg_t *req, void *arg);
-/* A client has disconnected (matchtag 0), or has canceled one of its requests. */
+/* Handle a client that has disconnected (matchtag 0), or has canceled one of its requests. */
 void coord_disconnect(struct coord *r, const char *sender, uint32_t matchtag);
 
-/* coord_job.c: from jobs at rank 0 */
+/* coord_job.c: functions for jobs at rank 0 */
 void coord_job_failed(struct subjob *j, int code, const char *text);
-/* These ranks (an idset) are lost. */
+/* Handle the loss of these ranks (an idset). */
 void coord_job_lost(struct subjob *j, const char *ranks, const char *why);
 void coord_job_finished(struct subjob *j);
-void coord_spawn_started(struct subjob *j, uint32_t nodes); /* all tasks of this many nodes */
+void coord_spawn_started(struct subjob *j, uint32_t nodes); /* all their tasks have started */
 void coord_job_note(struct subjob *j, bool warning, const void *text, size_t len);
 void coord_job_taken(struct subjob *j, uint32_t node, uint64_t bytes);
-/* Take output; false: subjob_flow_flush() has to offer it again. */
+/* Take output.  Returns false if subjob_flow_flush() has to offer it again. */
 bool coord_job_output(struct subjob *j, const void *data, size_t len);
 void coord_job_free(struct coord_job *rj);
 
-/* Output was taken: pass on that of the tasks it spawned. */
+/* After output was taken: pass on the output of the tasks that the job has spawned. */
 void coord_job_flush(struct subjob *j);
 
 /* coord_client.c, coord_exec.c and coord_spawn.c: requests of clients */
