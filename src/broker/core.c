@@ -1,13 +1,13 @@
-/* core.c - a broker core's life, its endpoints, and the entry points for all input.
+/* core.c - the life of a broker core, its endpoints, and the entry points for all input.
  *
- * See core.h for the states.  The other files of the core are core_route.c, core_inflight.c,
- * core_event.c, core_overlay.c, core_live.c, core_return.c, core_heal.c and core_service.c.
+ * See core.h for the states, and core_private.h for the other files of the core.
  *
  * Invariants:
- *  1. All work happens in calls of core.h and in timers: there is no thread, socket or clock.
+ *  1. All work happens in calls of core.h and in timers: the core does not have a thread, socket or
+ *     clock of its own.
  *  2. The credential, the term and the route of a message from an endpoint are set here, whatever
- *     the message says.
- *  3. An endpoint's number is not reused until 2^28 others were assigned.
+ *     the message contains.
+ *  3. The number of an endpoint is not reused until 2^28 others were assigned.
  *  4. Only these transitions change the state:
  *
  *     from                      to       by
@@ -17,8 +17,8 @@
  *     all but down and exit     down     go_down(), for overlay_shutdown() and core_leave()
  *     down                      exit     core_local_down_done()
  *
- * Failure: a bad message is answered with an error if it has a sender to answer, and otherwise
- * counted and dropped.
+ * Failure: a bad message is answered with an error if it has a sender that expects an answer, and
+ * otherwise counted and dropped.
  */
 #include "config.h"
 #include <errno.h>
@@ -99,7 +99,7 @@ bool core_is_root(const core_t *c)
     return c->cfg.rank == FLUX_NODEID_ROOT;
 }
 
-/* The core's own handle delivers messages without a queue. */
+/* Send a message to the core's own handle, which delivers it without a queue. */
 static int self_send(void *impl, flux_msg_t *msg)
 {
     core_t *c = impl;
@@ -214,7 +214,7 @@ void core_set_link(core_t *c, const struct core_link_ops *ops, void *arg)
     c->link_arg = arg;
 }
 
-/* The root cannot be reached, or did not handle the request: shut down this subtree. */
+/* The root cannot be reached, or has refused the request: shut down this subtree. */
 static void order_failed(void *arg, const char *topic, int errnum, const char *why)
 {
     core_t *c = arg;
@@ -254,7 +254,7 @@ void core_shutdown(core_t *c, int rc, const char *reason)
         overlay_shutdown(c, rc, reason);
         return;
     }
-    /* The root shuts down the whole session, and so this rank. */
+    /* The root shuts down the whole session, and with it this rank. */
     c->down_asked = true;
     c->exit_code = rc;
     ask_root(c, &s);
@@ -268,7 +268,8 @@ void core_shutdown_now(core_t *c)
 
 /* --- input from the link --- */
 
-/* A message of another term: its sender follows another root, or has not heard of the new one. */
+/* Refuse a message of another term: its sender follows another root, or does not know the new one
+ * yet. */
 static void refuse_term(core_t *c, struct peer *p, flux_msg_t *msg)
 {
     uint32_t term = flux_msg_term(msg);
@@ -396,7 +397,7 @@ static uint64_t used_key(const char *name, size_t len, uint32_t nodeid, unsigned
     return k;
 }
 
-/* Remember which services a sender uses: they get a notice when it is gone. */
+/* Remember the services that a sender uses: they get a notice when the sender is gone. */
 static void note_used(endpoint_t *ep, const flux_msg_t *msg)
 {
     const char *topic = flux_msg_topic(msg);
@@ -478,10 +479,10 @@ static void disconnect_services(endpoint_t *ep)
         char topic[FLUX_MSG_TOPIC_MAX + 16];
         flux_msg_t *msg;
 
-        /* The broker's own services keep no state per sender. */
+        /* The services of the broker itself do not keep state per sender. */
         if (hmap_get(c->services, u->name) == c->self)
             continue;
-        /* At shutdown, services elsewhere need no notice: they end too. */
+        /* At shutdown, services of other brokers do not need a notice, because they end too. */
         if (c->state >= CORE_DOWN && ((u->flags & FLUX_MSGF_UPSTREAM) ||
                                       (u->nodeid != FLUX_NODEID_ANY && u->nodeid != c->cfg.rank) ||
                                       !hmap_get(c->services, u->name)))
@@ -554,7 +555,7 @@ void core_endpoint_replace(endpoint_t *old, endpoint_t *fresh, bool whole)
         if (val == old)
             hmap_put(c->services, key, fresh);
     }
-    /* Both are in the table, so exchanging them allocates no memory. */
+    /* Both endpoints are in the table, so exchanging them allocates no memory. */
     hmap_put_u64(c->endpoints, id, fresh);
     hmap_put_u64(c->endpoints, fresh->id, old);
     old->id = fresh->id;

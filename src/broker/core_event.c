@@ -1,13 +1,13 @@
 /* core_event.c - one order of events for the whole session.
  *
- * The root numbers events from 1, and stamps its term on them.  A broker accepts event n+1 only
- * after event n; it keeps an accepted event for a while, passes it to its children and delivers it
- * to local subscribers.  A broker that notices a gap in the numbers requests the missing events
- * from its parent.
+ * Purpose: the root numbers events from 1, and stamps its term on them.  A broker accepts event n+1
+ * only after event n.  It keeps an accepted event for a while, passes it to its children and
+ * delivers it to local subscribers.  A broker that notices a gap in the numbers requests the
+ * missing events from its parent.
  *
  * Format: these control messages are used:
  *
- *    to parent    "event.replay"   {"from":n}    send again what you have from n on
+ *    to parent    "event.replay"   {"from":n}    send the events that you have from n on again
  *    to child     the events themselves, in order, on the tree plane
  *                 "event.skip"     {"to":n}      events up to n are no longer kept
  *                 "event.replayed" {"last":n}    end of a part of the replay; n is the newest
@@ -15,17 +15,17 @@
  *                 "event.cut"      {"last":n}    no event follows n: a parent above is lost
  *
  * Replay: the parent sends REPLAY_BYTES of events for each request, so a replay never takes more
- * room in the queue to the child.  While some child does not keep up (core_event_slow()), the log
- * may grow to event_backlog, and "event.last" tells the children what they should have: a child
- * notices a gap at the very end without a further event.  A child whose event link is not yet in
- * place gets its events on the tree plane, one by one.
+ * room in the queue to the child.  While a child does not keep up (core_event_slow()), the log may
+ * grow to event_backlog, and "event.last" tells the children which events they should have, so a
+ * child notices a gap at the very end without a further event.  A child whose event link is not yet
+ * in place gets its events on the tree plane, one by one.
  *
  * Loss: events that cannot be replayed are reported to all local subscribers, whatever their
  * prefixes, by an event without a number of its own: topic "event.lost", payload {"from":n,"to":m},
- * where m is 0 if no event from n on will come.  A broker that loses its parent for good drops
- * events that still come on the other plane.  Its children first take the events that it has passed
- * on, since "event.cut" may overtake them.  One that gets another parent (core_heal.c) requests the
- * events that it has missed from the new parent.
+ * where m is 0 if no event from n on will follow.  A broker that loses its parent for good drops
+ * events that still arrive on the other plane.  Its children first take the events that it has
+ * passed on, since "event.cut" may overtake them.  A broker that gets another parent (core_heal.c)
+ * requests the events that it has missed from the new parent.
  *
  * Invariants:
  *  1. `last` grows by one only, except when the parent says that events are lost (logged as an
@@ -33,10 +33,10 @@
  *  2. The log holds the events up to `last` without a gap.  Their size exceeds event_buffer (or
  *     event_backlog, see above) by at most one event.  A broker without children keeps none.
  *  3. An event reaches a subscriber once, however many of its prefixes match.
- *  4. An event that is accepted while another is passed on (because a subscriber publishes it at
- *     once) is passed on after it.
- *  5. Events that come before the parent's welcome are kept (EARLY_MAX of them) until the welcome
- *     tells where to begin.
+ *  4. An event that is accepted while another one is passed on (because a subscriber publishes it
+ *     at once) is passed on after it.
+ *  5. Events that arrive before the welcome of the parent are kept (EARLY_MAX of them) until the
+ *     welcome says with which event this broker begins.
  *
  * Failure: without memory for the log an event is still passed on; the log then begins after it.
  */
@@ -55,7 +55,7 @@
 #define BEHIND 1.              /* seconds without an event after which missing ones are requested */
 #define SLOW_EVERY 1.          /* seconds between two "event.last" to the children ... */
 #define SLOW_FOR 60            /* ... sent this often after a child has missed events ... */
-#define SLOW_FOR_BLOCKED 2     /* ... or after others have waited for it */
+#define SLOW_FOR_BLOCKED 2     /* ... or after other children have waited for it */
 #define SUBSCRIPTIONS_MAX 4096 /* prefixes of one endpoint, all compared with each event */
 
 struct queued {
@@ -72,9 +72,9 @@ struct event_log {
     bool cut;               /* no event follows ... */
     uint64_t cut_last;      /* ... this one, once it has come; ... */
     bool cut_announced;     /* ... subscribers have been notified */
-    uint64_t expected;      /* the parent has sent all events up to this one ... */
+    uint64_t expected;      /* the parent has sent all events up to this number ... */
     uint64_t behind_at;     /* ... and `last` had this value at the latest check */
-    flux_watcher_t *behind; /* active while they may still come by themselves */
+    flux_watcher_t *behind; /* active while the missing events may still arrive by themselves */
     flux_watcher_t *slow;   /* active while the log may grow to event_backlog */
     unsigned slow_left;
     struct list_node queue; /* struct queued: accepted, to be passed on */
@@ -90,7 +90,7 @@ struct subscription {
     char prefix[];
 };
 
-/* A control message {"FIELD":n} to a neighbor. */
+/* Send a control message {"FIELD":n} to all children. */
 static void tell_children(core_t *c, const struct flux_method *m, uint64_t last)
 {
     struct control_number n = {.last = last};
@@ -120,7 +120,7 @@ static void behind_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
 
     if (l->last >= l->expected)
         return;
-    if (l->last > l->behind_at) { /* they are coming */
+    if (l->last > l->behind_at) { /* the missing events are arriving */
         l->behind_at = l->last;
         flux_timer_start(w, BEHIND, 0.);
         return;
@@ -201,7 +201,8 @@ uint64_t core_event_seq(const core_t *c)
     return c->events->last;
 }
 
-/* Record the next event.  A leaf keeps none: nobody asks it for a replay. */
+/* Record the next event.  A leaf does not record events, since no broker requests a replay from
+ * it. */
 static void log_append(core_t *c, const flux_msg_t *msg)
 {
     struct event_log *l = c->events;
@@ -235,14 +236,14 @@ static void deliver(core_t *c, flux_msg_t *msg, bool all)
             if (all || subscribed(ep, flux_msg_topic(msg)))
                 ep->ops->send(ep->arg, flux_msg_incref(msg));
         }
-        /* The receiver may have left, and others with it: start again, skipping those that were
-         * told. */
+        /* The receiver may have left, and other subscribers with it: start again, and skip the
+         * subscribers that have got the event. */
         it = left == c->subscribers_left ? it->next : c->subscribers.next;
     }
 }
 
-/* Tell local subscribers that events `from` to `to` (0: all later ones) will not come.  `seq` only
- * ensures that no subscriber is notified twice. */
+/* Notify local subscribers that events `from` to `to` (0: all later ones) will not follow.  `seq`
+ * only ensures that no subscriber is notified twice. */
 static void deliver_lost(core_t *c, uint64_t from, uint64_t to, uint64_t seq)
 {
     struct event_lost in = {from, to};
@@ -291,8 +292,7 @@ static void pass_on(core_t *c, flux_msg_t *msg)
     deliver(c, msg, false);
 }
 
-/* After a cut: when the last event that was still on its way has come, tell subscribers and
- * children. */
+/* After a cut: when the last event on its way has arrived, notify subscribers and children. */
 static void cut_reached(core_t *c)
 {
     struct event_log *l = c->events;
@@ -377,7 +377,7 @@ void event_set_last(core_t *c, uint64_t seq)
             event_input(c, early->msgs[i]);
         free(early);
     }
-    if (l->seen > l->last) /* more came early than could be kept */
+    if (l->seen > l->last) /* more events arrived early than could be kept */
         ask_replay(c);
 }
 

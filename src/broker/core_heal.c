@@ -1,8 +1,12 @@
-/* core_heal.c - a subtree that has lost the broker above it, and lives.
+/* core_heal.c - a subtree that has lost the broker above it, and survives.
  *
  * Purpose: a broker whose parent dies keeps its clients, its modules and its subtree, and connects
- * to the next broker above that lives.  It knows how to reach these: the welcome has brought their
- * cards (control_wire.c).
+ * to the nearest ancestor that lives.  The welcome of its parent has brought the cards of its
+ * ancestors (control_wire.c), with the data that a connection needs.
+ *
+ * Terms: an orphan is a broker that has lost its parent and looks for another one.  The shape is
+ * the tree that the topology of the session prescribes.  A rank that has moved has another parent
+ * than in the shape.
  *
  * Drawing (heal): rank 1 dies; rank 3, which was its child, goes on as a child of rank 0.
  *
@@ -23,39 +27,38 @@
  *        | event.replay, if it has missed events                  |
  *        |------------------------------------------------------->|
  *
- * Meanwhile the broker above keeps the ranks below the dead one as pending for heal_timeout
- * seconds, and holds requests to them.  Ranks that by then have connected neither to it nor to a
- * broker below it that reports them are lost.
+ * Pending ranks: the broker above keeps the ranks below the dead one as pending for heal_timeout
+ * seconds, and holds requests to them.  A rank is lost if by then it has connected neither to this
+ * broker nor to a broker below it that reports it.
  *
- * The tree: the shape says where a rank belongs.  Ranks that have moved are in the tree that this
- * file keeps beside the shape (overlay_tree()).  Each broker changes its own when it takes over a
- * child, or gives it back (core_restore.c), when one below it says so, and when the event
- * overlay.moved comes; the root, which publishes that, gives a rank its place in the shape again
- * when the rank is lost or leaves.  Each rank numbers its moves, so a report that arrives late is
- * ignored.
+ * Tree: this file keeps a tree with the ranks that have moved beside the shape (overlay_tree()).
+ * Each broker changes its own tree when it takes over a child, or gives it back (core_restore.c),
+ * when a broker below it reports a move, and when the event overlay.moved arrives.  The root, which
+ * publishes that event, puts a rank back into its place in the shape when the rank is lost or
+ * leaves.  Each rank numbers its moves, so a report that arrives late is ignored.
  *
  * Invariants:
  *  1. An orphan connects only to its ancestors in the shape, the nearest first.  So the tree stays
- *     a tree, and the next hop to a rank is the same as before everywhere but at its new parent and
- *     below.
+ *     a tree, and the next hop to a rank is unchanged at all brokers except its new parent and the
+ *     brokers below.
  *  2. Between the loss of the parent and the next welcome, a broker sends only overlay.hello
  *     upwards; requests and reports are held.
  *  3. A subtree is adopted only if this broker does not count the root of the subtree as lost,
  *     knows no other incarnation of that rank, and the hello names only ranks of the subtree.
- *  4. A rank is pending only at the broker that has lost the connection on the way to it; that
+ *  4. A rank is pending only at the broker that has lost the connection on the way to it.  That
  *     broker still counts the rank as up.
  *  5. A rank that was below an orphan, and that the orphan does not name when it has moved, is
- *     lost. The exceptions are ranks below a lost rank that was put back into its place in the
- *     shape: they are pending elsewhere.  The broker that adopts the orphan knows which of them are
- *     pending, and reports the others as lost; the brokers above leave out all of them.
- *  6. An orphan is welcomed after the last message that its earlier parent, or one above that, has
- *     sent on the way through another child of this broker: reports of an earlier state must not
- *     follow those of a later one.  If that child does not end within PASSAGE seconds, only its
- *     connection to the orphan was lost, and there are no such messages any more.
+ *     lost.  The exceptions are ranks below a lost rank that was put back into its place in the
+ *     shape: they are pending at another broker.  The broker that adopts the orphan knows which of
+ *     them are pending, and reports the others as lost; the brokers above leave out all of them.
+ *  6. An orphan is welcomed after the last message that its earlier parent, or an ancestor of that
+ *     parent, has sent on the way through another child of this broker: reports of an earlier state
+ *     must not follow reports of a later one.  If that child does not end within PASSAGE seconds,
+ *     only its connection to the orphan was lost, and such messages do not exist any longer.
  *
  * Failure: without memory, or without a living ancestor that accepts it, a broker shuts down its
- * subtree, like one that has lost its parent for good; without memory for a new tree, messages are
- * routed by the shape, and some ranks may be unreachable.
+ * subtree, like a broker that has lost its parent for good.  Without memory for a new tree,
+ * messages are routed by the shape, and some ranks may be unreachable.
  */
 #include "config.h"
 #include <errno.h>
@@ -68,11 +71,12 @@
 #include "libflux/overlay_wire.h"
 #include "libutil/invariant.h"
 
-#define ABOVE_MAX 16 /* cards: the nearest ones and that of the root */
+#define ABOVE_MAX 16 /* cards of the nearest ancestors and of the root */
 #define TRY 2.       /* seconds for an ancestor to welcome this broker */
 #define PAUSE 0.1    /* seconds between two rounds through all ancestors */
 #define PASSAGE 1.   /* seconds for the earlier way to an orphan to end; shorter than TRY */
-/* Numbers of moves: the incarnation, and in the low bits the moves of that. */
+/* A number of a move has the incarnation in its high bits, and a count of its moves in these low
+ * bits. */
 #define MOVES_BITS 16
 #define MOVES_MAX ((1u << MOVES_BITS) - 1)
 
@@ -81,8 +85,9 @@ bool heal_can(const core_t *c)
     return c->cfg.heal_timeout > 0. && c->link->move && c->link->card;
 }
 
-/* This broker and those below it have been reported to the root.  The session runs, or will: the
- * event overlay.run may be on its way.  A broker that joins late has been reported when it runs. */
+/* Returns whether this broker may look for another parent: it and the ranks below it have been
+ * reported to the root, and the session runs, or will: the event overlay.run may be on its way.  A
+ * broker that joins late has been reported when it runs. */
 bool heal_now(const core_t *c)
 {
     return heal_can(c) && (c->state == CORE_RUN || (c->state == CORE_READY && !c->joined_late));
@@ -95,8 +100,8 @@ const topology_t *overlay_tree(const core_t *c)
 
 /* --- the tree --- */
 
-/* The rank, and all below it, are below this parent since its move of this number.  False: a later
- * one is known, or this one. */
+/* Note that the rank, and all ranks below it, are below this parent since the move of this number.
+ * Returns false if this move or a later one is known already. */
 static bool move(core_t *c, uint32_t rank, uint32_t parent, uint32_t number)
 {
     uintptr_t known = (uintptr_t)hmap_get_u64(c->move_of, rank);
@@ -126,7 +131,7 @@ static bool move(core_t *c, uint32_t rank, uint32_t parent, uint32_t number)
     return true;
 }
 
-/* How the rank got to its place, as far as it is known here. */
+/* Return the last move of a rank that is known here. */
 static struct control_moved move_of(const core_t *c, uint32_t rank)
 {
     uint32_t number = (uint32_t)(uintptr_t)hmap_get_u64(c->move_of, rank);
@@ -168,8 +173,8 @@ static void take_moved(core_t *c, json_t *list)
     }
 }
 
-/* Let the others know: the root publishes it, and every other broker tells its parent, if it has
- * one (or else later). */
+/* Report a move: the root publishes it, and every other broker reports it to its parent, now or
+ * when it has one. */
 static void tell_moved(core_t *c, const struct control_moved *m)
 {
     struct overlay_moved body = {m->rank, m->parent, m->move, 0};
@@ -185,9 +190,9 @@ static void tell_moved(core_t *c, const struct control_moved *m)
     free(json);
 }
 
-static void settled(core_t *c, const idset_t *ranks); /* these are not pending any more */
+static void settled(core_t *c, const idset_t *ranks); /* these ranks are not pending any longer */
 
-/* A rank of this subtree has got a parent elsewhere, and has taken what is below it along. */
+/* Note that a rank of this subtree has moved to a parent elsewhere, with the ranks below it. */
 static void moved_away(core_t *c, const idset_t *sub)
 {
     if (idset_subtract(c->up, sub) < 0 || idset_subtract(c->unreported, sub) < 0 ||
@@ -228,7 +233,7 @@ void heal_put_back(core_t *c, const idset_t *lost)
         struct control_moved m = move_of(c, r);
 
         m.parent = topology_parent(c->topo, r);
-        m.move |= MOVES_MAX; /* the last one of this incarnation */
+        m.move |= MOVES_MAX; /* the last number of this incarnation */
         if (move(c, r, m.parent, m.move))
             tell_moved(c, &m);
     }
@@ -267,13 +272,14 @@ void heal_up(core_t *c, const idset_t *ranks, uint32_t incarnation)
         if (hmap_put_u64(c->incarnations, r, (void *)(uintptr_t)incarnation) < 0)
             core_log(c, LOG_ERR, "rank %u is out of memory for the incarnation of rank %u",
                      c->cfg.rank, r);
-        /* Not all brokers may have heard where the earlier incarnation was. */
+        /* Some brokers may not know yet where the earlier incarnation was. */
         if (r != 0)
             move(c, r, topology_parent(c->topo, r), incarnation << MOVES_BITS);
     }
 }
 
-/* 0: not known, as this broker has come late, and no event has reported it since. */
+/* Return the incarnation of a rank; 0: not known, because this broker has joined late and no event
+ * has reported it since. */
 static uint32_t incarnation_of(const core_t *c, uint32_t rank)
 {
     uintptr_t known = (uintptr_t)hmap_get_u64(c->incarnations, rank);
@@ -309,7 +315,7 @@ void heal_welcomed(core_t *c, json_t *above, json_t *moved)
     c->cards = cards;
 }
 
-/* --- the broker that has lost its parent --- */
+/* --- the orphan --- */
 
 bool heal_begin(core_t *c)
 {
@@ -356,7 +362,7 @@ void heal_hello(core_t *c, struct peer *p)
     free(keys);
 }
 
-/* Connect to the next ancestor; after the last one begin anew. */
+/* Connect to the next ancestor; after the last one, begin again with the first. */
 static void heal_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     core_t *c = arg;
@@ -369,12 +375,12 @@ static void heal_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
         json_t *o = json_array_get(c->above, c->heal_at++);
 
         if (flux_schema_decode_json(&control_card_schema, o, &card, &err) == 0)
-            restore_former_end(c, card.rank); /* one connection carries a broker */
+            restore_former_end(c, card.rank); /* a rank has one connection only */
         else
             card.tree = NULL;
         if (card.tree && c->link->move(c->link_arg, &card, &err) == 0) {
             c->parent->rank = card.rank;
-            heal_hello(c, c->parent); /* where nobody listens, heal_next() follows */
+            heal_hello(c, c->parent); /* if no broker listens there, heal_next() follows */
             flux_timer_start(c->heal_timer, TRY, 0.);
             return;
         }
@@ -419,7 +425,7 @@ void heal_over(core_t *c, const struct control_welcome *n)
     core_log(c, LOG_NOTICE, "rank %u is below rank %u now", me, c->parent->rank);
     heal_welcomed(c, n->above, NULL);
     move(c, me, c->parent->rank, heal_number(c));
-    heal_tell_again(c); /* it may have gone to the dead parent, as may reports of losses */
+    heal_tell_again(c); /* the reports may have gone to the dead parent, like reports of losses */
     event_moved(c, n->seq);
     overlay_caught_up(c, lost);
     idset_destroy(lost);
@@ -444,7 +450,7 @@ void heal_stop(core_t *c)
     }
 }
 
-/* --- the broker above --- */
+/* --- the broker that adopts an orphan --- */
 
 bool core_peer_adopt(core_t *c, uint32_t rank)
 {
@@ -522,7 +528,7 @@ static void settled(core_t *c, const idset_t *ranks)
 }
 
 /* Remove from `sub` the ranks below lost ranks in the subtree of a rank: only those that are
- * pending here, or all (invariant 5).  -1 with ENOMEM. */
+ * pending here, or all (invariant 5).  Returns -1 with ENOMEM. */
 static int remove_orphans(const core_t *c, uint32_t rank, idset_t *sub, bool pending)
 {
     idset_t *dead = topology_subtree(overlay_tree(c), rank);
@@ -543,16 +549,16 @@ static int remove_orphans(const core_t *c, uint32_t rank, idset_t *sub, bool pen
     return rc;
 }
 
-/* This rank has moved, and these ranks are up there: what is not has been lost on the way, but for
- * orphans of a lost rank that was put back into its place in the shape (invariant 5).  `here`: this
- * broker has adopted the rank. */
+/* Handle a rank that has moved with these ranks below it.  Other ranks of its subtree have been
+ * lost on the way, except orphans of a lost rank that was put back into its place in the shape
+ * (invariant 5).  `here`: this broker has adopted the rank. */
 static void arrived(core_t *c, uint32_t rank, const idset_t *below, bool here)
 {
     idset_t *sub = topology_subtree(overlay_tree(c), rank);
     idset_t *fresh = idset_difference(below, c->up);
 
     settled(c, below);
-    /* What it had reported to its parent may not have come here. */
+    /* Its reports to the earlier parent may not have arrived here. */
     if (fresh && !idset_empty(fresh))
         join_ready(c, fresh);
     if (sub && idset_keep(sub, c->up) == 0 && idset_subtract(sub, below) == 0 &&
@@ -573,10 +579,11 @@ void heal_moved_below(core_t *c, struct peer *p, const struct control_moved *m)
         (!m->below || (below && idset_subset(below, sub)))) {
         if (below)
             keys_note(c, below, m->keys);
-        /* The root tells what is new; others tell the root, which may not have heard of it yet. */
+        /* The root publishes new moves; other brokers report to the root, which may not know the
+         * move yet. */
         if (move(c, m->rank, m->parent, m->move) || !core_is_root(c))
             tell_moved(c, m);
-        /* Its new parent may have moved since then, and have named what is below it. */
+        /* Its new parent may have moved since then, and have named the ranks below it. */
         if (below && move_of(c, m->rank).move == m->move &&
             topology_is_ancestor(overlay_tree(c), p->rank, m->parent))
             arrived(c, m->rank, below, false);
@@ -681,7 +688,7 @@ void heal_take_over(core_t *c, struct peer *p, const struct control_hello *h)
                  c->cfg.rank);
         tell_moved(c, &m);
         arrived(c, p->rank, below, true);
-        core_peer_slow(c, CORE_TREE, p->rank, false); /* what its parent may have noted */
+        core_peer_slow(c, CORE_TREE, p->rank, false); /* a note of its earlier parent */
         restore_taken(c, p);
     } else {
         core_log(c, LOG_ERR, "rank %u is out of memory for a subtree", c->cfg.rank);
@@ -689,12 +696,12 @@ void heal_take_over(core_t *c, struct peer *p, const struct control_hello *h)
     idset_destroy(below);
 }
 
-/* --- life --- */
+/* --- start and end --- */
 
 int heal_init(core_t *c)
 {
     overlay_peer_init(&c->unsettled, c->cfg.rank, CORE_TREE);
-    c->unsettled.absent = true; /* what is held is routed anew, not sent */
+    c->unsettled.absent = true; /* held requests are routed again, not sent */
     if (!(c->moved = idset_create()) || !(c->elsewhere = idset_create()) ||
         !(c->unheard = idset_create()) || !(c->incarnations = hmap_create_u64(NULL)) ||
         !(c->move_of = hmap_create_u64(NULL)) ||

@@ -1,30 +1,31 @@
 /* core_inflight.c - pending requests: all requests that passed through this broker and still expect
  * an answer.
  *
- * Format: an entry is found by a keyed hash of the request's route stack, as it leaves this broker,
- * and its match tag.  Its responses carry the same pair when they come back.  An entry is in two
- * lists, one of the peer or endpoint from which the request came and one of that to which it went,
- * so the end of either is handled without a search:
+ * Format: an entry is found by a keyed hash of the route stack of the request, as it leaves this
+ * broker, and its match tag.  Its responses carry the same pair.  An entry is in two lists: one of
+ * the peer or endpoint from which the request came, and one of the peer or endpoint to which it
+ * went.  So the end of either is handled without a search:
  *
- *    end of          its requests                              requests to it
+ *    end of          requests from it                          requests to it
  *    a client        forgotten; its services get notices       -
  *    a module        forgotten; its services get notices       fail, or go to its successor
  *    a neighbor      forgotten; the services get notices       fail with EHOSTUNREACH, or are
  *                                                              sent again another way
  *
- * Sent again are those with FLUX_MSGF_IDEMPOTENT of which no response has passed, if the tree heals
- * (core_heal.c): the broker that has lost the connection on the way there knows another way, or
- * will know one.  The response of the first time, if there is one, finds no entry on its way back,
- * since the other end of the connection has forgotten the request.
+ * Repetition: a request is sent again if it has FLUX_MSGF_IDEMPOTENT, no response of it has passed,
+ * and the tree heals (core_heal.c): the broker that has lost the connection on the way there knows
+ * another way, or will know one.  A response to the first copy does not find an entry on its way
+ * back, since the other end of the connection has forgotten the request.
  *
  * Invariants:
  *  1. A request has an entry at every broker on its way from the time when it is passed on until
  *     its last response has passed.  A response without an entry is dropped, so no request is
  *     answered twice.
- *  2. An entry keeps no large payload: above KEEP_PAYLOAD bytes (KEEP_AGAIN with
+ *  2. An entry does not keep a large payload: above KEEP_PAYLOAD bytes (KEEP_AGAIN with
  *     FLUX_MSGF_IDEMPOTENT) it keeps only routes, topic and tag, unless the request went to a local
  *     module (a reload may have to deliver it again).
- *  3. stats.inflight counts all entries; an endpoint's `inflight` counts those that it has sent.
+ *  3. stats.inflight counts all entries; `inflight` of an endpoint counts the requests that it has
+ *     sent.
  *
  * Failure: a request is refused with ENOMEM if there is no memory for its entry.
  */
@@ -151,8 +152,8 @@ void inflight_fail(core_t *c, struct list_node *to, int errnum, const char *text
 {
     struct list_node *n;
 
-    /* The receivers of the errors may send new requests, even to the same place: fail only those of
-     * now. */
+    /* The receivers of the errors may send new requests, even to the same place: fail only the
+     * present ones. */
     struct list_node now;
     list_init(&now);
     while ((n = list_first(to))) {
@@ -197,7 +198,7 @@ void inflight_again(core_t *c, struct list_node *again)
 
     while ((n = list_first(again))) {
         struct inflight *f = list_entry(n, struct inflight, to_node);
-        flux_msg_t *req = flux_msg_copy(f->req); /* the link may still have the other one */
+        flux_msg_t *req = flux_msg_copy(f->req); /* the link may still have the other copy */
         endpoint_t *ep = f->from_ep;
         struct peer *p = f->from_peer;
         bool up = f->to_peer->plane == CORE_TREE && !f->to_peer->is_child;

@@ -1,23 +1,24 @@
-/* core_join.c - how a session begins: brokers join, and report who is ready.
+/* core_join.c - how a session begins: brokers join, and report the ranks that are ready.
  *
- * Purpose: a broker says hello to its parent, and is welcomed or refused.  Then its modules are
- * loaded (core_local_ready()), and it reports its subtree once, when all ranks of it that are not
- * lost are ready.  After REPORT_LATE seconds it reports the ranks that are ready, so that the root
- * can name the missing ones.  When all are ready, the root publishes overlay.run.  A session of N
- * brokers thus starts with 3(N-1) control messages and N-1 events.
+ * Purpose: a broker sends hello to its parent, and is welcomed or refused.  Then its modules are
+ * loaded (core_local_ready()), and it reports its subtree once, when all ranks of the subtree that
+ * are not lost are ready.  After REPORT_LATE seconds it reports the ranks that are ready, so that
+ * the root can name the missing ones.  When all ranks are ready, the root publishes overlay.run.  A
+ * session of N brokers thus starts with 3(N-1) control messages and N-1 events.
  *
- * With boot_timeout, the root waits that time for all ranks, then for `quorum` of them.  It
- * publishes that the others are absent, and begins; they join when they are started.
+ * Quorum: with boot_timeout, the root waits that time for all ranks, and then until `quorum` ranks
+ * are ready.  It publishes that the other ranks are absent, and begins; they join when they are
+ * started.
  *
- * A rank that comes back, or comes late, joins in the same way (core_return.c), and so does one
- * that has lost its parent: its hello names what is below it (core_heal.c).
+ * Late ranks: a rank that comes back, or is started late, joins in the same way (core_return.c),
+ * and so does an orphan, whose hello names the ranks below it (core_heal.c).
  *
  * Invariants:
  *  1. `up` and `lost` are disjoint.
  *  2. A child is welcomed once for each time that it connects: a child that is up is not welcomed.
  *
  * Failure: a broker whose hello is refused, or not answered within join_timeout, shuts down.  The
- * root logs who has not joined by then, and goes on waiting.
+ * root logs the ranks that have not joined by then, and keeps waiting.
  */
 #include "config.h"
 #include <errno.h>
@@ -34,22 +35,22 @@
 struct join {
     flux_watcher_t *timer;
     flux_watcher_t *report_timer;
-    flux_watcher_t *boot_timer; /* the root's */
+    flux_watcher_t *boot_timer; /* timer of the root */
     bool boot_over;             /* boot_timeout has passed */
     bool local_ready;
     bool report_now; /* late: report without waiting for the whole subtree */
 };
 
-/* --- ready --- */
+/* --- readiness --- */
 
-/* Is every rank of this subtree ready or lost? */
+/* Returns whether every rank of this subtree is ready or lost. */
 static bool subtree_complete(core_t *c)
 {
     return idset_count(c->up) + idset_count(c->lost) >=
            topology_subtree_count(c->topo, c->cfg.rank);
 }
 
-/* The root, after boot_timeout: are there enough ranks to begin without the others? */
+/* The root, after boot_timeout: begin without the missing ranks if enough ranks are ready. */
 static void begin_without(core_t *c)
 {
     idset_t *absent;
@@ -63,7 +64,7 @@ static void begin_without(core_t *c)
     idset_destroy(absent);
 }
 
-/* The root: when all ranks that are not lost are ready, let the session run. */
+/* The root: let the session run when all ranks that are not lost are ready. */
 static void check_run(core_t *c)
 {
     struct overlay_run body = {idset_count(c->up)};
@@ -109,7 +110,7 @@ void join_report(core_t *c)
 void join_lost(core_t *c)
 {
     join_report(c);
-    /* They may have been the last that were not ready. */
+    /* The lost ranks may have been the last that were not ready. */
     check_run(c);
 }
 
@@ -161,11 +162,11 @@ void join_run(core_t *c)
     c->join->report_now = true;
     core_set_state(c, CORE_RUN);
     live_begin(c);
-    join_report(c); /* what would have been reported late */
+    join_report(c); /* a report that would have been late */
     return_runs(c);
 }
 
-/* --- the parent --- */
+/* --- hellos of children --- */
 
 void join_hello_again(core_t *c, struct peer *p)
 {
@@ -185,9 +186,9 @@ static void refuse(core_t *c, struct peer *p, const char *reason)
     overlay_send(c, p, &control_down[CONTROL_REFUSED], &t);
 }
 
-/* These ranks come by this child now: what came from them by another one is not waited for.  Their
- * services hear that before they get anything new from these senders, even if the other child dies
- * unnoticed. */
+/* These ranks are below this child now, so requests that came from them through another child are
+ * forgotten.  Their services get a notice before they get a new request of these senders, even if
+ * the death of the other child is not detected. */
 static void forget_elsewhere(core_t *c, const struct peer *p, const char *below)
 {
     idset_t *ranks = idset_parse(below, NULL);
@@ -238,7 +239,7 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
     else if (!h->below && !own)
         errmsg_set(&why, "its place is below another broker");
     else if (h->below && !heal_accepts(c, p, h, &why))
-        ; /* it has reported why */
+        ; /* it has reported the reason */
     else if (!expected &&
              (return_must_wait(c, p, h->below) || (h->below && heal_must_wait(c, p)))) {
         flux_msg_destroy(p->hello);
@@ -264,7 +265,7 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
     refuse(c, p, why.text);
 }
 
-/* --- the child --- */
+/* --- the hello of this broker --- */
 
 void join_fill_hello(const core_t *c, struct control_hello *h)
 {
@@ -275,14 +276,14 @@ void join_fill_hello(const core_t *c, struct control_hello *h)
                                 .keys = core_key_of(c, c->cfg.rank)};
 }
 
-/* `seq`: the last event before this broker joined. */
+/* Handle the welcome; `seq`: the last event before this broker joined. */
 static void wired(core_t *c, uint64_t seq)
 {
     core_set_state(c, CORE_WIRED);
-    /* Must precede the children's welcome, which tells them where their events begin. */
+    /* This must precede the welcome of the children, which says where their events begin. */
     event_set_last(c, seq);
     flux_timer_start(c->join->report_timer, REPORT_LATE, 0.);
-    /* Those that were lost before there was a parent to tell. */
+    /* Report ranks that were lost before there was a parent. */
     overlay_tell_lost(c, c->lost);
     live_again(c);
     for (uint32_t i = 0; i < c->nchildren; i++)
@@ -311,7 +312,7 @@ void join_welcome_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
     p->up = true;
     flux_watcher_stop(c->join->timer);
     c->ring_next.up = c->ring_prev.up = c->cfg.size > 1;
-    /* The others do not wait for those below this rank. */
+    /* The session does not wait for the ranks below this one. */
     c->joined_late = c->join->report_now = n->state == CORE_RUN;
     if (c->joined_late)
         heal_late(c);
@@ -327,7 +328,7 @@ void join_refused_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
         restore_refused(c, t->reason);
         return;
     }
-    /* After the welcome this message is not for us: another broker has used our name. */
+    /* After the welcome this message is an error: another broker has used the name of this one. */
     if (c->state != CORE_JOIN && !c->healing)
         return;
     core_log(c, LOG_CRIT, "rank %u was refused by its parent, rank %u: %s", c->cfg.rank, p->rank,
@@ -338,7 +339,7 @@ void join_refused_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
         overlay_shutdown(c, 1, t->reason);
 }
 
-/* --- life --- */
+/* --- start and end --- */
 
 static void boot_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {

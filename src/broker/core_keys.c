@@ -1,24 +1,26 @@
 /* core_keys.c - the public keys of the ranks below.
  *
- * Purpose: a broker that has lost its parent connects to one above it, and where brokers
- * authenticate by public keys (link/zmq) that one has to know the key of a rank that was never its
+ * Purpose: a broker that has lost its parent connects to an ancestor.  Where brokers authenticate
+ * by public keys (link/zmq), the ancestor has to know the key of a rank that was never its
  * neighbor.
  *
  * Format: the keys of a set of ranks are one text: the key of each rank, in the order of the ranks,
  * in Z85 (KEY_SIZE characters), or as many blanks where it is not known.  A broker puts its own key
- * into its first overlay.hello, and the keys of the ranks that it reports into overlay.ready; one
- * that moves with its subtree, those of the subtree (core_heal.c).  So no message is sent for them.
+ * into its first overlay.hello, and the keys of the ranks that it reports into overlay.ready.  An
+ * orphan puts the keys of its subtree into its hello (core_heal.c).  So the keys do not need
+ * messages of their own.
  *
  * Invariants:
  *  1. A broker knows the key of a rank below it when the session counts that rank as up: the report
- *     that the rank is ready has passed by.  One that has come back knows the keys of those that
- *     have connected below it since; others, whose cards are of the earlier one, go past it.
- *  2. Only the brokers between report a key, and the first of them has the rank for a neighbor.  A
- *     rank that comes back with another key replaces the earlier one.
- *  3. Nothing is kept, or sent, in a session whose links do not admit by key.
+ *     that the rank is ready has passed through this broker.  A broker that has come back knows the
+ *     keys of the ranks that have connected below it since.  Other ranks, whose cards describe the
+ *     earlier incarnation, connect to an ancestor above it.
+ *  2. Only the brokers between report a key, and the first of them has the rank as a neighbor.  A
+ *     rank that comes back with another key replaces the earlier key.
+ *  3. In a session whose links do not admit by key, keys are neither kept nor sent.
  *
  * Failure: a text of another length is ignored, and logged.  Without memory a key is not known: its
- * owner is not admitted here, and tries the next broker above.
+ * owner is not admitted here, and tries the next ancestor.
  */
 #include "config.h"
 #include <stdlib.h>
@@ -38,7 +40,7 @@ bool core_has_key(const core_t *c, const char *key)
     return hmap_get(c->key_users, key) != NULL;
 }
 
-/* -1 with ENOMEM. */
+/* Change the number of ranks that have a key.  Returns -1 with ENOMEM. */
 static int count_user(core_t *c, const char *key, int by)
 {
     uintptr_t n = (uintptr_t)hmap_get(c->key_users, key) + by;
@@ -124,7 +126,7 @@ void keys_begin(core_t *c)
     idset_destroy(me);
 }
 
-/* --- life --- */
+/* --- start and end --- */
 
 int keys_init(core_t *c)
 {

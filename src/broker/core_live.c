@@ -1,18 +1,19 @@
-/* core_live.c - ranks that join, are slow, or are being drained: what a broker tells its parent.
+/* core_live.c - ranks that join, are slow, or are being drained: the reports of a broker to its
+ * parent.
  *
- * Purpose: the states of the session map between absent, up and lost.  Losses and readiness are
- * reported at once (core_overlay.c); the states of this file serve users and policies, and reports
- * of them are merged on their way to rank 0.
+ * Purpose: this file keeps the states of the session map between absent, up and lost.  Losses and
+ * readiness are reported at once (core_overlay.c); the states of this file serve users and
+ * policies, and reports of them are merged on their way to rank 0.
  *
  *    state       noted by                            until
  *    joining     the parent, at the welcome, or      it is ready, or lost
  *                when the session begins without it
- *    slow        the parent, when the link says so   it is heard again, or lost
+ *    slow        the parent, when the link says so   a message arrives from it, or it is lost
  *    draining    a broker that is about to leave,    it has left
  *                for all ranks below
  *
- * Format: "overlay.state" (control_wire.h), a list of changes: ranks, their state, and the rank
- * that noted it.  "up" takes slow and draining back; "lost", joining.  At rank 0 the changes go to
+ * Format: "overlay.state" (control_wire.h) is a list of changes: ranks, their state, and the rank
+ * that noted it.  "up" ends slow and draining; "lost" ends joining.  At rank 0 the changes go to
  * the session map, to the record of verdicts, and to all brokers as an event "overlay.state" for
  * each state.
  *
@@ -23,8 +24,8 @@
  *     a longer silence.
  *  2. There is a note of a rank if and only if the rank is in one of these states, or the end of
  *     that state has not been reported to the parent yet.
- *  3. A joining rank is reported a beat later than other news, so not at all if it is ready
- *     by then.  In a healthy session this file sends no message.
+ *  3. A joining rank is reported a beat later than other changes, so it is not reported at all if
+ *     it is ready by then.  In a healthy session this file sends no message.
  *  4. A rank that core_overlay.c counts as ready or lost has no note: the message that reports this
  *     removes the note at each broker on its way.
  *
@@ -42,9 +43,9 @@
 
 struct note {
     uint32_t rank;
-    uint32_t by;              /* who noted it */
-    enum rank_state state;    /* RANK_UP, RANK_LOST: it is over */
-    enum rank_state reported; /* to the parent, or in the map; RANK_UP: nothing */
+    uint32_t by;              /* rank that noted the state */
+    enum rank_state state;    /* RANK_UP, RANK_LOST: the state is over */
+    enum rank_state reported; /* state reported to the parent, or in the map; RANK_UP: none */
 };
 
 /* Changes with the same state and origin. */
@@ -58,9 +59,9 @@ struct group {
 struct live {
     hmap_t *notes; /* rank -> struct note */
     flux_watcher_t *timer;
-    double due;           /* when it fires */
+    double due;           /* time at which the timer fires */
     double last;          /* time of the last report */
-    verdicts_t *verdicts; /* the root's; NULL elsewhere */
+    verdicts_t *verdicts; /* record of the root; NULL at other ranks */
 };
 
 static void out_of_memory(core_t *c)
@@ -70,7 +71,7 @@ static void out_of_memory(core_t *c)
 
 /* --- notes --- */
 
-/* Report not before `after`. */
+/* Start the timer for a report, not before the time `after`. */
 static void report_after(core_t *c, double after)
 {
     struct live *l = c->live;
@@ -137,7 +138,8 @@ void live_gone(core_t *c, const idset_t *ranks)
     for (uint32_t r = idset_first(ranks); r != IDSET_NONE; r = idset_next(ranks, r)) {
         const struct note *n = hmap_get_u64(c->live->notes, r);
 
-        /* It was lost before it joined, so nobody else tells that it is not joining any more. */
+        /* The rank was lost before it joined, so no other message reports that it is not joining
+         * any longer. */
         if (n && n->reported == RANK_JOINING)
             live_note(c, r, RANK_LOST, c->cfg.rank);
         else if (n)
@@ -153,20 +155,20 @@ void live_again(core_t *c)
     while (hmap_next(c->live->notes, &pos, NULL, NULL, &val)) {
         struct note *n = val;
 
-        if (n->state != RANK_UP) /* a note of an end has to go to those above */
+        if (n->state != RANK_UP) /* a note of an end has to be reported upwards */
             n->reported = RANK_UP;
     }
     if (hmap_count(c->live->notes) > 0)
         report_after(c, flux_reactor_now(c->r));
 }
 
-/* --- what the link finds --- */
+/* --- reports of the link --- */
 
 void core_peer_slow(core_t *c, enum core_plane plane, uint32_t rank, bool slow)
 {
     const struct peer *p = plane == CORE_TREE ? overlay_tree_peer(c, rank) : NULL;
 
-    /* Only the parent's word counts: a broker cannot tell anybody that its own parent is slow. */
+    /* Only the report of the parent counts: a broker cannot report that its own parent is slow. */
     if (!p || !p->is_child || noted(c, rank) != (slow ? RANK_UP : RANK_SLOW))
         return;
     live_note(c, rank, slow ? RANK_SLOW : RANK_UP, c->cfg.rank);
@@ -191,7 +193,7 @@ void core_draining(core_t *c)
 
 /* --- reports --- */
 
-/* Add what the parent does not know to its group; the groups are in order. */
+/* Add a change that the parent does not know to its group.  The groups are sorted. */
 static int add_to_group(struct list_node *groups, const struct note *n)
 {
     struct group *g = NULL;
@@ -230,7 +232,7 @@ static void groups_clear(struct list_node *groups)
     }
 }
 
-/* All that is new, and count it as reported.  -1 with ENOMEM. */
+/* Collect all new changes, and count them as reported.  Returns -1 with ENOMEM. */
 static int take_news(core_t *c, struct list_node *groups)
 {
     size_t pos = 0;
@@ -274,7 +276,7 @@ static void send_report(core_t *c, struct list_node *groups, bool down)
     json_decref(report.changes);
 }
 
-/* One event for all groups with this state. */
+/* Publish one event for all groups with this state. */
 static void publish(core_t *c, enum rank_state state, const idset_t *ranks)
 {
     struct overlay_state body = {.state = sessmap_state_name(state)};
@@ -325,7 +327,7 @@ static void report(core_t *c, bool down)
     struct list_node groups;
 
     if (c->parent && (!c->parent->up || c->parent->lost))
-        return; /* live_again() */
+        return; /* live_again() reports it */
     c->live->last = flux_reactor_now(c->r);
     if (take_news(c, &groups) < 0)
         out_of_memory(c);
@@ -361,7 +363,7 @@ void live_input(core_t *c, const idset_t *ranks, const struct overlay_change *ch
         live_note(c, r, state, change->by);
 }
 
-/* --- the root's record --- */
+/* --- the record of the root --- */
 
 void live_verdict(core_t *c, const idset_t *ranks, enum rank_state state, uint32_t by,
                   const char *why)
@@ -378,7 +380,7 @@ json_t *live_verdicts(const core_t *c)
     return c->live->verdicts ? verdicts_list(c->live->verdicts) : json_array();
 }
 
-/* --- life --- */
+/* --- start and end --- */
 
 int live_init(core_t *c)
 {

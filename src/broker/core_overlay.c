@@ -1,22 +1,24 @@
 /* core_overlay.c - neighbors, and the life of a session after its begin (core_join.c).
  *
  * Format: control messages pass on the tree plane; control_wire.c describes each.  This file
- * decodes all, and handles most of those whose topics begin with "overlay."; core_event.c, those of
- * "event.".
+ * decodes all of them, and handles most topics that begin with "overlay."; core_event.c handles the
+ * topics "event.".
  *
- * The root publishes "overlay.run" {"up"} when all ranks are ready, "overlay.down" {"ranks"} when
- * some were lost or have left, and "overlay.up" {"ranks"} when some of these came back
- * (core_return.c), and "overlay.moved" {"rank","parent"} (core_heal.c).  The session map
- * (sessmap.h) keeps what these events announce.
+ * The root publishes these events, and the session map (sessmap.h) keeps their contents:
  *
- * Loss: the children of a child that is lost may connect to a broker above it (core_heal.c).  Where
- * they cannot, the whole subtree is lost to the brokers above, although its members may keep
- * running for a while: a broker that has lost its parent serves its own subtree until
- * orphan_timeout, and then shuts it down.  A broker that leaves (core_leave()) takes its subtree
- * with it, in order.
+ *    overlay.run     {"up"}               all ranks are ready
+ *    overlay.down    {"ranks"}            ranks were lost or have left
+ *    overlay.up      {"ranks"}            ranks have come back (core_return.c)
+ *    overlay.moved   {"rank","parent"}    a rank has another parent (core_heal.c)
+ *    overlay.state                        ranks join, are slow, or drain (core_live.c)
+ *
+ * Loss: the children of a lost child may connect to a broker above it (core_heal.c).  If they
+ * cannot, the whole subtree is lost to the brokers above, although its members may keep running for
+ * a while: a broker that has lost its parent serves its own subtree until orphan_timeout, and then
+ * shuts it down.  A broker that leaves (core_leave()) shuts down its subtree first, in order.
  *
  * Invariants:
- *  1. `up` and `lost` are disjoint.  Those of the root are authoritative for the session.
+ *  1. `up` and `lost` are disjoint.  The sets of the root are authoritative for the session.
  *  2. In CORE_DOWN, a broker waits for its children for at most down_patience() seconds:
  *     shutdown_grace for each level of the tree from its own to the deepest.
  *
@@ -105,8 +107,8 @@ static void log_down(core_t *c, const char *ranks, enum rank_state how)
         core_log(c, LOG_ERR, "ranks %s are lost", ranks);
 }
 
-/* Record that `ranks` are lost (or have left, or are absent), and tell the parent; at the root,
- * publish it. */
+/* Record that `ranks` are lost (or have left, or are absent), and report that to the parent; at the
+ * root, publish it. */
 void overlay_ranks_lost(core_t *c, const idset_t *ranks, enum rank_state how, uint32_t by,
                         const char *why)
 {
@@ -158,7 +160,7 @@ static void orphan_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
     core_leave(c, 1, "the broker above has lost its parent");
 }
 
-/* A child is lost, or has left, and with it all below. */
+/* Handle a child that is lost, or has left, with all ranks below it. */
 static void subtree_lost(core_t *c, struct peer *p, enum rank_state how, const char *why)
 {
     idset_t *sub = heal_subtree(c, p->rank);
@@ -177,7 +179,8 @@ void overlay_peer_over(core_t *c, struct peer *p, const char *text)
     route_held_forget(c, p);
 }
 
-/* What was sent to it fails, but for what may be sent again (`again`, NULL: nothing). */
+/* Fail the requests that were sent to a peer, except those that may be sent again, which move to
+ * `again` (NULL: all fail). */
 static void peer_gone(core_t *c, struct peer *p, const char *why, struct list_node *again)
 {
     char text[200];
@@ -248,7 +251,7 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
         }
         if (c->state < CORE_DOWN)
             event_cut(c, 0);
-        if (c->state == CORE_JOIN) { /* there is nothing to serve */
+        if (c->state == CORE_JOIN) { /* there are no clients or children to serve */
             overlay_shutdown(c, 1, why);
             return;
         }
@@ -265,14 +268,14 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
         inflight_again(c, &again);
         return;
     }
-    /* One that has lost its parent, and was not welcomed here, tries again here or elsewhere. */
+    /* An orphan that was not welcomed here tries again, here or at another broker. */
     tries = !p->up && topology_parent(overlay_tree(c), p->rank) != c->cfg.rank;
     peer_gone(c, p, why, heal_now(c) ? &again : NULL);
     if (c->state >= CORE_DOWN)
         children_gone(c);
     else if (!tries && !heal_child_lost(c, p, why))
         subtree_lost(c, p, RANK_LOST, why);
-    /* Now it is known which ranks below it are waited for. */
+    /* Now it is known for which ranks below it this broker waits. */
     inflight_again(c, &again);
     route_held(c, p);
     heal_way_ended(c, false);
@@ -300,7 +303,8 @@ static void children_gone(core_t *c)
         c->cbs.state(c, CORE_DOWN, c->cbs_arg);
 }
 
-/* Longer higher up in the tree, so that a hung leaf exhausts only its parent's patience. */
+/* The patience is longer higher up in the tree, so a hung leaf exhausts only the patience of its
+ * parent. */
 static double down_patience(const core_t *c)
 {
     return c->cfg.shutdown_grace *
@@ -347,7 +351,7 @@ void overlay_shutdown(core_t *c, int rc, const char *reason)
     go_down(c, &s);
 }
 
-/* The session goes on.  The brokers below cannot serve without this one, and are to be started
+/* The session continues.  The brokers below cannot serve without this one, and are to be started
  * again. */
 void core_leave(core_t *c, int rc, const char *reason)
 {
@@ -404,7 +408,7 @@ static void lost_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t 
     idset_t *ids = parse_subtree_ranks(c, p, t->ranks);
     idset_t *sub = topology_subtree(overlay_tree(c), p->rank);
 
-    /* Ranks that have moved away from there are not for it to judge. */
+    /* A child does not report on ranks that have moved away from its subtree. */
     if (ids && sub && idset_keep(ids, sub) == 0)
         overlay_ranks_lost(c, ids, t->left ? RANK_LEFT : RANK_LOST, t->by, t->why);
     idset_destroy(sub);
@@ -546,7 +550,7 @@ void overlay_control(core_t *c, struct peer *from, const flux_msg_t *msg)
         if (from == c->second
                 ? m != &control_down[CONTROL_WELCOME] && m != &control_down[CONTROL_REFUSED]
                 : from->former && !from->is_child && m != &control_down[CONTROL_OVER])
-            return; /* only the parent's word counts */
+            return; /* only the report of the parent counts */
         if (!(owner = flux_schema_decode(m->request, json ? json : "", len, &in, &err)))
             break;
         (*cb)(c, from, &in, msg);
@@ -558,7 +562,7 @@ void overlay_control(core_t *c, struct peer *from, const flux_msg_t *msg)
     c->stats.dropped++;
 }
 
-/* The session's own events. */
+/* Handle an event of the session itself. */
 void overlay_event(core_t *c, const flux_msg_t *event)
 {
     const char *topic = flux_msg_topic(event);

@@ -1,9 +1,18 @@
-/* What the files of the broker core share.  core.c: life and endpoints.  core_route.c: requests and
- * responses.  core_inflight.c: pending requests.  core_event.c: the order of events.  core_join.c:
- * how a session begins.  core_overlay.c: neighbors and the state machine.  core_live.c: ranks that
- * join, are slow, or drain.  core_return.c: ranks that come back.  core_heal.c: subtrees that have
- * lost the broker above them.  core_keys.c: their public keys.  core_restore.c: subtrees that
- * return.  core_service.c: the broker's own services.
+/* Declarations that the files of the broker core share.
+ *
+ *     core.c           life and endpoints
+ *     core_route.c     requests and responses
+ *     core_inflight.c  pending requests
+ *     core_event.c     the order of events
+ *     core_join.c      how a session begins
+ *     core_overlay.c   neighbors and the state machine
+ *     core_live.c      ranks that join, are slow, or drain
+ *     core_return.c    ranks that come back
+ *     core_heal.c      subtrees that have lost the broker above them
+ *     core_keys.c      public keys of the ranks below
+ *     core_restore.c   subtrees that return to their places
+ *     core_service.c   services of the broker itself
+ *     core_trace.c     observing messages
  */
 #ifndef BROKER_CORE_PRIVATE_H
 #define BROKER_CORE_PRIVATE_H
@@ -30,24 +39,24 @@ struct peer {
     bool lost;
     bool gone;             /* child: said goodbye */
     bool leaving;          /* child: shuts down, and the session goes on */
-    bool absent;           /* not connected, and the session does not count on its rank now */
-    bool stale;            /* ring: the session counts its rank as lost; it is still connected */
-    bool joins;            /* ring: another broker of its rank has connected, and is not up yet */
-    bool former;           /* it was the parent, or a child: only what was asked before passes */
-    bool done;             /* former parent: it was told that nothing is left to be answered */
-    bool arriving;         /* child: welcomed, and its earlier parent has not let it go yet */
-    bool at_once;          /* child: it gets its subtree back now */
-    double since;          /* child: when it came back; 0: it was always there */
-    double due;            /* child: it goes to its place, or gets its subtree, not before */
-    unsigned flaps;        /* child: how often it came back and was soon lost again */
+    bool absent;           /* not connected, and the session does not count on its rank */
+    bool stale;            /* ring: still connected, but the session counts its rank as lost */
+    bool joins;            /* ring: another broker of its rank has connected, but is not up */
+    bool former;           /* earlier parent or child: only answers to earlier requests pass */
+    bool done;             /* former parent: it knows that no answer is pending */
+    bool arriving;         /* child: welcomed, but not released by its earlier parent yet */
+    bool at_once;          /* child: it gets its subtree back at once */
+    double since;          /* child: time when it came back; 0: it was always there */
+    double due;            /* child: earliest time for its move, or for the return of its subtree */
+    unsigned flaps;        /* child: number of times that it came back and was soon lost again */
     struct list_node node; /* former parent: core.formers */
     bool other_term;       /* it has sent a message of another term, which was logged */
-    bool waited;           /* child: its hello has waited long enough for its earlier way to end */
-    flux_msg_t *hello;     /* child: its hello, which cannot be answered yet */
-    idset_t *await;        /* child: lost ranks that no event has announced yet; or NULL */
-    struct list_node to;   /* inflight.to_node: requests sent to it */
-    struct list_node from; /* inflight.from_node: requests that came from it */
-    struct list_node held; /* requests for it that wait until it has joined or has room */
+    bool waited; /* child: its hello has waited for the end of its earlier way for long enough */
+    flux_msg_t *hello;     /* child: a hello that cannot be answered yet */
+    idset_t *await;        /* child: lost ranks without an event that announces the loss; or NULL */
+    struct list_node to;   /* inflight.to_node: requests sent to this peer */
+    struct list_node from; /* inflight.from_node: requests that came from this peer */
+    struct list_node held; /* requests that wait until this peer has joined or has room */
     size_t held_count;
     size_t held_bytes;
 };
@@ -58,14 +67,13 @@ struct used_service {
     char name[];
 };
 
-/* What the clients of one process, or of one other rank, have waiting in the queues of local
- * endpoints. An account outlives its clients while their requests wait. */
+/* The requests of the clients of one process, or of one other rank, that wait in the queues of
+ * local endpoints.  An account outlives its clients while their requests wait. */
 struct account {
     uint32_t number;
-    unsigned refs;   /* one per client, and one while something waits */
+    unsigned refs;   /* one per client, and one while requests wait */
     unsigned queued; /* weight of the requests that wait */
-    bool choked;     /* too much waits: stays set until it falls to CORE_QUEUED_LOW (of a rank:
-                        was logged) */
+    bool choked;     /* too many wait, until half of the limit (of a rank: was logged) */
 };
 
 struct endpoint {
@@ -80,7 +88,7 @@ struct endpoint {
     unsigned inflight; /* unanswered requests from it */
     size_t held_count; /* requests from it that wait for neighbors, and their bytes */
     size_t held_bytes;
-    struct account *account; /* of a client; else NULL */
+    struct account *account; /* account of a client; else NULL */
     struct list_node to;     /* inflight.to_node */
     struct list_node from;   /* inflight.from_node */
     struct list_node subs;   /* struct subscription */
@@ -93,13 +101,13 @@ struct endpoint {
 struct inflight {
     uint64_t key;
     flux_msg_t *req; /* the request; for a large payload, a response template with its routes */
-    struct endpoint *from_ep; /* NULL: came from a peer */
+    struct endpoint *from_ep; /* NULL: the request came from a peer */
     struct peer *from_peer;
-    struct endpoint *to_ep; /* NULL: sent to a peer */
+    struct endpoint *to_ep; /* NULL: the request went to a peer */
     struct peer *to_peer;
     struct list_node to_node;
     struct list_node from_node;
-    double asked;  /* what the observer returned for the request; 0: there was none */
+    double asked;  /* value of the observer for the request; 0: none */
     bool answered; /* a stream: a response has passed */
 };
 
@@ -118,7 +126,7 @@ struct core {
     const struct core_link_ops *link;
     void *link_arg;
     topology_t *topo;
-    uint32_t term; /* of the root; messages of other terms are refused */
+    uint32_t term; /* term of the root; messages of other terms are refused */
     enum core_state state;
     bool started;
 
@@ -138,12 +146,12 @@ struct core {
     size_t pool_count;
 
     struct peer *parent;
-    struct peer **children; /* those of the shape, and then those that were taken over */
+    struct peer **children; /* children of the shape, and then adopted ones */
     uint32_t nchildren;
     hmap_t *child_by_rank;
     struct peer ring_next;
     struct peer ring_prev;
-    bool ring_next_due; /* its rank is up again, and the earlier broker is still connected */
+    bool ring_next_due; /* its rank is up again, but the earlier broker is still connected */
 
     void (*relief_cb)(void *arg);
     void *relief_arg;
@@ -152,10 +160,10 @@ struct core {
     uint64_t subscribers_left; /* number of subscribers that have left: a walk then starts again */
     struct event_log *events;
 
-    idset_t *up; /* ready in this subtree (root: in the session) */
+    idset_t *up; /* ranks ready in this subtree (root: in the session) */
     idset_t *lost;
-    idset_t *unreported; /* ready here, not yet reported to the parent */
-    sessmap_t *map;      /* the root's; NULL elsewhere */
+    idset_t *unreported; /* ranks ready here, but not reported to the parent */
+    sessmap_t *map;      /* map of the root; NULL at other ranks */
     struct live *live;
     struct join *join;
     bool joined_late; /* the session ran already at the welcome */
@@ -164,38 +172,37 @@ struct core {
     struct courier *orders; /* requests to the root; NULL until the first */
 
     /* core_heal.c */
-    topology_t *tree;      /* as it is now; NULL: that of the shape */
-    idset_t *moved;        /* ranks whose parent is not that of the shape */
-    hmap_t *move_of;       /* rank -> number of its latest move that is known here */
-    uint32_t moves;        /* of this broker */
-    json_t *above;         /* cards of the parent and those above it; NULL: none */
-    json_t *cards;         /* of this broker and these, for its children; NULL: none */
-    hmap_t *incarnations;  /* rank -> incarnation, as events have reported */
-    bool healing;          /* the parent is lost: this broker looks for another one ... */
-    size_t heal_at;        /* ... next with this card of `above` */
-    idset_t *heal_below;   /* the ranks of its last hello */
-    idset_t *pending;      /* below a lost child: they may connect here; NULL: none */
-    struct peer unsettled; /* `held`: requests to these */
-    idset_t *unheard;      /* lost, as this broker has reported, and no event has said so yet */
-    idset_t *elsewhere;    /* have moved out of this subtree, or had before this broker came late */
+    topology_t *tree;     /* the present tree; NULL: the shape */
+    idset_t *moved;       /* ranks with another parent than in the shape */
+    hmap_t *move_of;      /* rank -> number of its latest move that is known here */
+    uint32_t moves;       /* number of moves of this broker */
+    json_t *above;        /* cards of the parent and its ancestors; NULL: none */
+    json_t *cards;        /* cards of this broker and its ancestors, for its children; NULL: none */
+    hmap_t *incarnations; /* rank -> incarnation, as events have reported */
+    bool healing;         /* the parent is lost: this broker looks for another one ... */
+    size_t heal_at;       /* ... with this card of `above` next */
+    idset_t *heal_below;  /* ranks that the last hello of this broker named */
+    idset_t *pending;     /* ranks below a lost child that may connect here; NULL: none */
+    struct peer unsettled; /* `held`: requests to pending or expected ranks */
+    idset_t *unheard;      /* ranks reported as lost by this broker, but not by an event yet */
+    idset_t *elsewhere;    /* have moved out of this subtree, or had before this broker joined */
     flux_watcher_t *heal_timer;
     flux_watcher_t *pending_timer;
     flux_watcher_t *passage_timer; /* for orphans whose hello waits */
 
     /* core_restore.c */
     struct restore *restore;
-    struct peer *second;      /* the parent that is to be; NULL: none */
-    struct list_node formers; /* struct peer: parents of before, with requests to be answered */
-    idset_t *expected;        /* these will be below this broker: what is for them waits, in
-                                 `unsettled`; NULL: none */
+    struct peer *second;      /* the next parent; NULL: none */
+    struct list_node formers; /* struct peer: earlier parents, which have answers to send */
+    idset_t *expected;        /* ranks that will be below this broker; NULL: none */
 
-    hmap_t *keys;      /* core_keys.c: rank, this one or below -> its public key */
-    hmap_t *key_users; /* key -> how many of these ranks have it */
+    hmap_t *keys;      /* core_keys.c: rank (this one or below) -> its public key */
+    hmap_t *key_users; /* key -> number of these ranks that have it */
 
-    bool down_asked;     /* the root was asked to shut the session down */
+    bool down_asked;     /* the root was asked to shut down the session */
     bool held;           /* the owner will continue the shutdown */
-    bool down_announced; /* the parent said that the session shuts down */
-    bool parent_left;    /* the parent said that it leaves, with its subtree ... */
+    bool down_announced; /* the parent has announced the shutdown of the session */
+    bool parent_left;    /* the parent has announced that it leaves, with its subtree ... */
     bool left_for_good;  /* ... and that this is not a failure */
     bool down_local;     /* second phase of CORE_DOWN */
     int exit_code;
@@ -216,25 +223,25 @@ void route_request(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer 
 void route_response(core_t *c, flux_msg_t *msg);
 void route_error(core_t *c, const flux_msg_t *req, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-/* Send a request again that was sent before, to the parent (`up`) or elsewhere: another way. */
+/* Send a request once more, by another way: to the parent (`up`), or to another neighbor. */
 void route_again(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *from_peer, bool up);
-/* account_join() finds or creates the account of a number: a process id, ACCOUNT_OWN + a client's
- * id, or CORE_ACCOUNT_RANK + a rank.  NULL with ENOMEM. */
+/* account_join() finds or creates the account of a number: a process id, ACCOUNT_OWN + the id of a
+ * client, or CORE_ACCOUNT_RANK + a rank.  Returns NULL with ENOMEM. */
 #define ACCOUNT_OWN 0x80000000u
 struct account *account_join(core_t *c, uint32_t number);
 void account_leave(core_t *c, struct account *a); /* NULL-safe */
-/* Retry what is held for a neighbor, which has joined, has room, or is lost. */
+/* Send the requests that are held for a neighbor again, which has joined, has room, or is lost. */
 void route_held(core_t *c, struct peer *p);
 void route_held_destroy(core_t *c, struct peer *p);
-/* Forget what is held for other neighbors on behalf of this one, which is gone: nobody waits for
- * the answers. */
+/* Forget the requests that are held for other neighbors on behalf of a neighbor that is gone: their
+ * answers have no receiver. */
 void route_held_forget(core_t *c, const struct peer *from);
-/* Does anything of this neighbor wait for others? */
+/* Returns whether a request of this neighbor is held for another one. */
 bool route_holds_from(const core_t *c, const struct peer *from);
 int route_control(core_t *c, struct peer *p, flux_msg_t *msg); /* taken over */
-/* Tell a service that the sender described by the routes of `like` is gone. */
+/* Notify a service that the sender described by the routes of `like` is gone. */
 void route_disconnect(core_t *c, const flux_msg_t *like, endpoint_t *to_ep, struct peer *to_peer);
-/* Length of the service part of a topic. */
+/* Return the length of the service part of a topic. */
 size_t topic_service_len(const char *topic);
 
 /* core_inflight.c */
@@ -245,12 +252,12 @@ void inflight_remove(core_t *c, struct inflight *f);
 void inflight_pool_destroy(core_t *c);
 /* Fail all requests in list `to` with an error. */
 void inflight_fail(core_t *c, struct list_node *to, int errnum, const char *text);
-/* Take out of a list `to` what may be sent again, which inflight_again() does. */
+/* Move the requests that may be sent again from a list `to` to `again`, for inflight_again(). */
 void inflight_set_aside(struct list_node *to, struct list_node *again);
 void inflight_again(core_t *c, struct list_node *again);
 /* Forget all requests in list `from`.  `notify`: send their services disconnect notices. */
 void inflight_forget(core_t *c, struct list_node *from, bool notify);
-/* Those of senders at these ranks, with notices. */
+/* Forget the requests of senders at these ranks, with notices. */
 void inflight_forget_ranks(core_t *c, struct list_node *from, const idset_t *ranks);
 
 /* core_event.c */
@@ -259,21 +266,20 @@ void event_destroy(core_t *c);
 void event_input(core_t *c, flux_msg_t *msg);                      /* taken over */
 int event_publish_root(core_t *c, flux_msg_t *msg, uint64_t *seq); /* taken over */
 int event_publish_json(core_t *c, const char *topic, const char *json);
-void event_set_last(core_t *c, uint64_t seq); /* at the welcome: earlier events do not matter
-                                                 here */
+void event_set_last(core_t *c, uint64_t seq); /* at the welcome: earlier events do not matter */
 void event_replay(core_t *c, struct peer *child, uint64_t from);
 void event_replayed(core_t *c, uint64_t last);
 void event_skip(core_t *c, uint64_t to);
-void event_moving(core_t *c); /* the parent will not answer any more */
+void event_moving(core_t *c); /* the present parent will not answer any longer */
 void event_moved(core_t *c,
-                 uint64_t last); /* there is another one, which has sent events to `last` */
+                 uint64_t last); /* there is another parent, which has sent events to `last` */
 void event_expect(core_t *c, uint64_t last); /* the parent has sent events up to `last` */
-void event_cut(core_t *c, uint64_t last);    /* no event follows `last` (0: the newest that came) */
+void event_cut(core_t *c, uint64_t last);    /* no event follows `last` (0: the newest one) */
 int event_subscribe(endpoint_t *ep, const char *prefix);
 int event_unsubscribe(endpoint_t *ep, const char *prefix);
 void event_unsubscribe_all(endpoint_t *ep);
 
-/* A control message has come, decoded as a struct of control_wire.h. */
+/* Handle a control message, decoded as a struct of control_wire.h. */
 typedef void control_handler(core_t *c, struct peer *from, const void *in, const flux_msg_t *msg);
 
 /* core_join.c */
@@ -281,18 +287,19 @@ int join_init(core_t *c);
 void join_destroy(core_t *c);
 void join_stop(core_t *c);                        /* the session goes down */
 void join_ready(core_t *c, const idset_t *ranks); /* these are ready */
-void join_report(core_t *c);                      /* report what is due */
-void join_lost(core_t *c);                        /* ranks are lost: who is waited for? */
-void join_run(core_t *c);                         /* the session runs: so do we */
+void join_report(core_t *c);                      /* send the report that is due */
+void join_lost(core_t *c); /* ranks are lost: check whether others are awaited */
+void join_run(core_t *c);  /* the session runs, and this broker with it */
 void join_hello_again(core_t *c, struct peer *p); /* handle the hello that was kept, if any */
-void join_fill_hello(const core_t *c, struct control_hello *h); /* what each hello says */
+void join_fill_hello(const core_t *c, struct control_hello *h); /* common fields of hellos */
 control_handler join_hello_cb, join_welcome_cb, join_refused_cb;
 
 /* core_overlay.c */
 int overlay_init(core_t *c);
 void overlay_destroy(core_t *c);
 void overlay_control(core_t *c, struct peer *from, const flux_msg_t *msg);
-/* Send a control message (control_wire.h), encoded from the struct `in`.  0, or -1, logged. */
+/* Send a control message (control_wire.h), encoded from the struct `in`.  Returns 0, or -1 after
+ * logging. */
 int overlay_send(core_t *c, struct peer *p, const struct flux_method *m, const void *in);
 void overlay_event(core_t *c, const flux_msg_t *event);
 bool overlay_is_leaving(const core_t *c, uint32_t child);
@@ -302,126 +309,139 @@ void overlay_shutdown(core_t *c, int rc, const char *reason);
 /* core_live.c */
 int live_init(core_t *c);
 void live_destroy(core_t *c);
-/* This rank below is in this state, as rank `by` says. */
+/* Note that this rank below is in this state, according to rank `by`. */
 void live_note(core_t *c, uint32_t rank, enum rank_state state, uint32_t by);
-/* A child reports the same. */
+/* Note a change that a child has reported. */
 void live_input(core_t *c, const idset_t *ranks, const struct overlay_change *change);
 void live_begin(core_t *c); /* the session runs: note the children that are not ready yet */
-void live_ready(core_t *c, const idset_t *ranks); /* they are, which is reported otherwise */
-void live_gone(core_t *c, const idset_t *ranks);  /* lost, or left: the same */
-void live_leaving(core_t *c); /* this broker shuts down, and the session goes on */
-/* The parent has welcomed this broker, and may know nothing, or what is over. */
+void live_ready(core_t *c, const idset_t *ranks); /* ready: reported by another message */
+void live_gone(core_t *c, const idset_t *ranks);  /* they are lost or have left, likewise */
+void live_leaving(core_t *c); /* this broker shuts down, and the session continues */
+/* After a welcome: the parent may not know the notes of this broker, or know states that are
+ * over. */
 void live_again(core_t *c);
-/* The root: add to the record. */
+/* The root: add to the record of verdicts. */
 void live_verdict(core_t *c, const idset_t *ranks, enum rank_state state, uint32_t by,
                   const char *why);
 json_t *live_verdicts(const core_t *c); /* array of struct overlay_verdict; NULL with ENOMEM */
 struct peer *overlay_child_add(core_t *c, uint32_t rank); /* NULL with ENOMEM */
 void overlay_peer_init(struct peer *p, uint32_t rank, enum core_plane plane);
-/* These ranks are lost, or have left, or are absent: note it, and tell. */
+/* Record that these ranks are lost, or have left, or are absent, and report it. */
 void overlay_ranks_lost(core_t *c, const idset_t *ranks, enum rank_state how, uint32_t by,
                         const char *why);
-void overlay_tell_lost(core_t *c, const idset_t *ranks); /* tell the parent, if it can be told */
+void overlay_tell_lost(core_t *c, const idset_t *ranks); /* report to the parent, if there is one */
 /* There is a parent again, which does not know that these ranks are lost. */
 void overlay_caught_up(core_t *c, const idset_t *lost);
-/* Requests to and from this neighbor are over. */
+/* End the requests to and from this neighbor. */
 void overlay_peer_over(core_t *c, struct peer *p, const char *text);
 
 /* core_heal.c */
 int heal_init(core_t *c);
 void heal_destroy(core_t *c);
-bool heal_can(const core_t *c); /* do subtrees look for another parent in this session? */
-bool heal_now(const core_t *c); /* ... and this broker, in its state, takes part in that? */
+bool heal_can(const core_t *c); /* can subtrees move to another parent in this session? */
+bool heal_now(const core_t *c); /* ... and may this broker do so in its state? */
 const topology_t *overlay_tree(const core_t *c); /* the shape, with the ranks that have moved */
-/* The parent is lost.  True: this broker looks for another one. */
+/* Handle the loss of the parent.  Returns true if this broker looks for another one. */
 bool heal_begin(core_t *c);
-void heal_next(core_t *c, const char *why); /* the one that it has tried cannot be reached */
-void heal_over(core_t *c, const struct control_welcome *n); /* ... has welcomed it */
-/* Give up, or go down: what is held fails. */
+void heal_next(core_t *c, const char *why); /* the ancestor that was tried cannot be reached */
+void heal_over(core_t *c, const struct control_welcome *n); /* ... has welcomed this broker */
+/* Stop the search for a parent, and fail the requests that are held. */
 void heal_stop(core_t *c);
-/* Keep the cards, and which ranks have moved, from a welcome; the root: both NULL. */
+/* Keep the cards, and the ranks that have moved, from a welcome; at the root both are NULL. */
 void heal_welcomed(core_t *c, json_t *above, json_t *moved);
-/* Array of struct control_moved, to be released.  NULL: none, or ENOMEM. */
+/* Return an array of struct control_moved, which the caller releases.  NULL: none, or ENOMEM. */
 json_t *heal_moved(const core_t *c);
-/* A child is lost.  True: only those below it that are not up are lost with it by now, and the
- * others are waited for. */
+/* Handle the loss of a child.  Returns true if only the ranks below it that are not up are lost
+ * with it now, and this broker waits for the others. */
 bool heal_child_lost(core_t *c, struct peer *p, const char *why);
 /* May the sender of this hello, which names what is below it, be taken over? */
-void heal_here(core_t *c, const idset_t *ranks); /* these are in this subtree (again) */
-void heal_late(core_t *c); /* this broker has come late: those of its place are elsewhere */
-/* The ranks that are lost with this one: its subtree, without those that have moved out of that of
- * this broker.  (An event may have put a rank that is lost back into its place in the shape; its
- * orphans wait elsewhere.)  NULL with ENOMEM. */
+void heal_here(core_t *c, const idset_t *ranks); /* these ranks are in this subtree (again) */
+void heal_late(core_t *c); /* this broker has come late: ranks of its subtree are elsewhere */
+/* Return the ranks that are lost with this one: its subtree, without the ranks that have moved out
+ * of the subtree of this broker.  (An event may have put a lost rank back into its place in the
+ * shape; its orphans wait elsewhere.)  Returns NULL with ENOMEM. */
 idset_t *heal_subtree(const core_t *c, uint32_t rank);
 bool heal_accepts(core_t *c, struct peer *p, const struct control_hello *h, errmsg_t *why);
-/* An orphan: another child is the way to it, and has not been lost yet. */
+/* Returns whether an orphan must wait: the way to it leads through another child that is not lost
+ * yet. */
 bool heal_must_wait(core_t *c, const struct peer *p);
-void heal_way_ended(core_t *c, bool late); /* a child is lost, or it is `late`: who waits? */
+void heal_way_ended(core_t *c, bool late); /* a child is lost, or `late`: check orphans */
 void heal_take_over(core_t *c, struct peer *p, const struct control_hello *h);
-void heal_not_pending(core_t *c, const idset_t *ranks); /* these are lost, or have arrived */
-void heal_put_back(core_t *c, const idset_t *lost);     /* the root: the same */
+void heal_not_pending(core_t *c, const idset_t *ranks); /* these ranks are lost, or have arrived */
+void heal_put_back(core_t *c, const idset_t *lost);     /* the root: likewise */
 void heal_moved_below(core_t *c, struct peer *p, const struct control_moved *m);
 void heal_moved_event(core_t *c, const flux_msg_t *event);
-void heal_up(core_t *c, const idset_t *ranks, uint32_t incarnation); /* an event says so */
+void heal_up(core_t *c, const idset_t *ranks, uint32_t incarnation); /* according to an event */
 
-bool heal_move(core_t *c, const struct control_moved *m); /* note it, unless a later one is known */
+/* Note a move, unless a later one of this rank is known. */
+bool heal_move(core_t *c, const struct control_moved *m);
 void heal_tell_moved(core_t *c, const struct control_moved *m);
-void heal_tell_again(core_t *c); /* a new parent: how those below got to their places */
+void heal_tell_again(core_t *c); /* tell a new parent the moves of the ranks below */
 void heal_hello(core_t *c, struct peer *p);
-void heal_note_lost(core_t *c,
-                    const idset_t *ranks);        /* reported to the parent: to be repeated ... */
-void heal_heard(core_t *c, const idset_t *ranks); /* ... until an event says so; NULL: all */
-uint32_t heal_number(const core_t *c); /* of this broker's latest move, which the hello has told */
+/* Note that the loss of `ranks` was reported to the parent: it is repeated until an event announces
+ * it. */
+void heal_note_lost(core_t *c, const idset_t *ranks);
+/* An event has announced the loss of these ranks; NULL: of all. */
+void heal_heard(core_t *c, const idset_t *ranks);
+/* Return the number of the latest move of this broker, as in its hello. */
+uint32_t heal_number(const core_t *c);
 
 /* core_restore.c */
 int restore_init(core_t *c);
 void restore_destroy(core_t *c);
 void restore_stop(core_t *c); /* the parent is lost */
 void restore_end(core_t *c);  /* this broker shuts down */
-/* See which child is to return to its place, and when. */
+/* Determine the next child that returns to its place, and the time. */
 void restore_plan(core_t *c);
-void restore_taken(core_t *c, struct peer *p);      /* a child that has lost its parent */
-void restore_back(core_t *c, const idset_t *ranks); /* an event says that these came back */
-/* A child, former child, parent to be, or former parent is lost.  True: this is all there is to do.
+void restore_taken(core_t *c, struct peer *p); /* a child that has lost its parent was adopted */
+/* Handle an event which announces that these ranks came back. */
+void restore_back(core_t *c, const idset_t *ranks);
+/* Handle the loss of a child, former child, next parent, or former parent.  Returns true if no
+ * other handling is necessary.
  */
 bool restore_lost(core_t *c, struct peer *p, const char *why);
-/* What was held for the parent is sent, or an event has come: perhaps this broker can go on. */
+/* Held requests for the parent were sent, or an event has arrived: continue a move that waited for
+ * that. */
 void restore_drained(core_t *c);
-void restore_answered(core_t *c);                          /* a request is not pending any more */
-void restore_former_end(core_t *c, uint32_t rank);         /* if it is a former parent */
-struct peer *restore_peer(const core_t *c, uint32_t rank); /* a second or former parent, or NULL */
+void restore_answered(core_t *c);                  /* a request is not pending any longer */
+void restore_former_end(core_t *c, uint32_t rank); /* end the connection if it is a former parent */
+/* Return the second or a former parent of this rank, or NULL. */
+struct peer *restore_peer(const core_t *c, uint32_t rank);
 bool restore_expects(const core_t *c, const struct peer *p);
-void restore_hello(core_t *c, struct peer *p, const struct control_hello *h); /* it is welcome */
+/* Handle the hello of an expected rank. */
+void restore_hello(core_t *c, struct peer *p, const struct control_hello *h);
 void restore_welcomed(core_t *c, const struct control_welcome *n);
 void restore_refused(core_t *c, const char *why);
 control_handler restore_expect_cb, restore_expected_cb, restore_go_cb, restore_leaving_cb,
     restore_given_cb, restore_arrived_cb, restore_done_cb;
-/* The request overlay.restore. */
+/* Handle the request overlay.restore. */
 void restore_request_cb(flux_t *h, const flux_msg_t *req, void *arg);
 
 /* core_keys.c */
 int keys_init(core_t *c);
 void keys_destroy(core_t *c);
 void keys_begin(core_t *c); /* the link is there: note the key of this broker */
-/* These ranks have these keys, one after the other; NULL: none are used. */
+/* Note the keys of these ranks, which follow one another in `keys`; NULL: keys are not used. */
 void keys_note(core_t *c, const idset_t *ranks, const char *keys);
-/* The same, to be freed.  NULL: none are used, or ENOMEM, which is logged. */
+/* Return the keys of these ranks, to be freed.  NULL: keys are not used, or ENOMEM, which is
+ * logged. */
 char *keys_text(core_t *c, const idset_t *ranks);
 
 /* core_return.c */
-/* These ranks, a child and all below, are being lost: note those whose loss has to be announced. */
+/* Note which of these ranks, a child and all ranks below, need an event that announces their
+ * loss. */
 void return_await(core_t *c, struct peer *p, const idset_t *subtree);
-/* Events are lost, perhaps those that announce the loss of ranks: wait for none of these. */
+/* Events are lost, perhaps those that announce the loss of ranks: stop waiting for these events. */
 void return_skipped(core_t *c);
-/* Is it too early to welcome this child? */
+/* Returns whether it is too early to welcome this child. */
 bool return_must_wait(const core_t *c, const struct peer *p, bool moved);
-void return_runs(core_t *c); /* this broker, which may have come late, is up */
+void return_runs(core_t *c); /* this broker is up; it may have come late */
 void return_down(core_t *c, const flux_msg_t *event);
-/* True: this broker is up, and the session runs. */
+/* Handle overlay.up.  Returns true if this broker is up, and the session runs. */
 bool return_up(core_t *c, const flux_msg_t *event);
-/* The successor on the ring is lost: connect to the next broker of its rank, if that is up. */
+/* The successor on the ring is lost: connect to the next broker of its rank, if that rank is up. */
 void return_ring_lost(core_t *c);
-/* The root: these ranks (the set is emptied) were not up, and now are. */
+/* The root: publish that these ranks (the set is emptied), which were not up, are up. */
 void return_publish(core_t *c, idset_t *back);
 
 /* core_trace.c: each is called only when c->trace is not NULL */
@@ -441,6 +461,6 @@ void trace_event(core_t *c, const flux_msg_t *msg);
 /* core_service.c */
 int service_init(core_t *c);
 void service_destroy(core_t *c);
-void service_welcomed(core_t *c); /* answer what has waited for the welcome */
+void service_welcomed(core_t *c); /* answer the requests that have waited for the welcome */
 
 #endif

@@ -1,10 +1,10 @@
 /* core_restore.c - a subtree returns to its place.
  *
- * Purpose: a broker dies, the brokers below it connect to one above (core_heal.c), and it is
- * started again, as a leaf.  When it has stayed for a while (settle), or on request, the broker
- * above, their foster parent, gives the subtrees back, one at a time, and each is connected to its
- * new parent before it leaves the old one.  It goes one step down: from a broker to another child
- * of that one.
+ * Purpose: a broker dies, the brokers below it connect to an ancestor (core_heal.c), and the broker
+ * is started again, as a leaf.  When it has stayed for a while (settle), or on request, the
+ * ancestor, their foster parent, gives the subtrees back, one at a time.  Each child is connected
+ * to its next parent before it leaves the foster parent.  It moves one step down: from a broker to
+ * another child of that broker.
  *
  * Drawing (restore): rank 1 has come back, and rank 3, whose place is below it, is below rank 0.
  *
@@ -37,25 +37,28 @@
  *        |<--------------------------|                           |
  *        | ends the connection
  *
- * The old connection stays as long as requests that have passed on it are not answered; new ones
- * take the new way.  A stream may thus keep it for long.  Its loss ends these requests, as the loss
- * of any neighbor does; those that may be sent again take the new way (core_inflight.c).
+ * Connections: the old connection stays as long as requests that have passed on it are not
+ * answered; new requests take the new way.  A stream may thus keep the old connection for long.
+ * Its loss ends these requests, as the loss of any neighbor does; requests that may be sent again
+ * take the new way (core_inflight.c).
  *
- * A broker that came back and is lost again, before it has stayed for twice the time after which it
- * would have got its subtree, has to stay twice as long the next time, up to FLAPS_MAX doublings.
+ * Flapping: a broker that came back and is lost again too soon has to stay twice as long the next
+ * time, up to FLAPS_MAX doublings.  Too soon is before it has stayed for twice the time after which
+ * it would have got its subtree.
  *
  * Invariants:
- *  1. A broker gives away one child at a time.  It alone decides whether the child has gone: until
- *     overlay.given names the new parent, the child is its own.
- *  2. Each of the three sends its word (overlay.expected, overlay.leaving, overlay.given) behind
- *     all requests that it has sent the old way, and holds later ones until the receiver has got
- *     that word.  So no request overtakes another that was sent before.
- *  3. The child accepts events from its parent only.  It leaves when it has got all that the new
- *     one had at the welcome, so the new one can send again what it misses then.
+ *  1. A broker gives away one child at a time.  It alone decides whether the child has left: until
+ *     overlay.given names the new parent, the child belongs to the foster parent.
+ *  2. Each of the three brokers sends its mark (overlay.expected, overlay.leaving, overlay.given)
+ *     behind all requests that it has sent the old way, and holds later requests until the receiver
+ *     has got the mark.  So no request overtakes another one that was sent before.
+ *  3. The child accepts events from its parent only.  It leaves when it has all events that the
+ *     next parent had at the welcome, so the next parent can send it the events that it misses
+ *     then.
  *  4. `expected` and `second` are gone when the parent is lost.
  *
- * Failure: when it takes longer than GIVE_MAX seconds, or one of the three is lost, the child stays
- * where it is, or heals; it is tried again after the same time as at first.
+ * Failure: when the move takes longer than GIVE_MAX seconds, or one of the three brokers is lost,
+ * the child stays where it is, or heals.  The move is tried again after the same time as at first.
  */
 #include "config.h"
 #include <errno.h>
@@ -75,25 +78,25 @@ struct ask {
     flux_msg_t *req;
     idset_t *ranks;
     idset_t *moved;
-    char why[200]; /* of the first that was not moved */
+    char why[200]; /* reason for the first rank that was not moved */
 };
 
 struct restore {
-    flux_watcher_t *timer; /* the next child is due, or the one under way is late */
-    flux_watcher_t *idle;  /* a former parent has answered everything */
+    flux_watcher_t *timer; /* the next child is due, or the present move is late */
+    flux_watcher_t *idle;  /* a former parent has answered all requests */
     struct list_node asks;
-    /* The foster parent. */
-    struct peer *child; /* under way; NULL: none */
-    struct peer *to;    /* its parent to be */
-    bool expected;      /* `to` holds what is for it */
-    /* The parent to be. */
-    uint32_t guest;       /* of `expected` */
-    bool guest_due;       /* ... which the parent has not been told yet */
-    idset_t *guest_below; /* what is up there, as its hello says; NULL: it has not come */
-    /* The child. */
-    bool welcomed; /* by `second` */
-    bool leaving;  /* the parent was told so */
-    json_t *above; /* of the welcome */
+    /* Members of the foster parent. */
+    struct peer *child; /* child of the present move; NULL: none */
+    struct peer *to;    /* its next parent */
+    bool expected;      /* `to` holds the requests for it */
+    /* Members of the next parent. */
+    uint32_t guest;       /* the child of the ranks `expected` */
+    bool guest_due;       /* ... which the parent has not been notified of */
+    idset_t *guest_below; /* ranks that are up there, by its hello; NULL: no hello yet */
+    /* Members of the child. */
+    bool welcomed; /* `second` has sent its welcome */
+    bool leaving;  /* the parent was notified */
+    json_t *above; /* cards of the welcome */
     uint64_t seq;
 };
 
@@ -110,14 +113,14 @@ static void send_moved(core_t *c, struct peer *p, const struct flux_method *m, u
     overlay_send(c, p, m, &moved);
 }
 
-/* --- the foster parent: whose turn is it? --- */
+/* --- the foster parent: the next child --- */
 
 static bool is_there(const struct peer *p)
 {
     return p && p->up && !p->lost && !p->gone && !p->former && !p->leaving;
 }
 
-/* Where a child that was taken over goes: another child, which is up.  NULL: it stays. */
+/* Return the place of an adopted child: another child, which is up.  NULL: the child stays. */
 static struct peer *place_of(core_t *c, const struct peer *p)
 {
     struct peer *to;
@@ -142,7 +145,7 @@ static double due_at(const core_t *c, const struct peer *child, const struct pee
     return child->due > to->due ? child->due : to->due;
 }
 
-/* Not before it has stayed for this time from now on. */
+/* Defer the move of a child until its broker has stayed for the full time from now on. */
 static void defer(core_t *c, struct peer *p)
 {
     p->due = flux_reactor_now(c->r) + delay_of(c, p);
@@ -170,7 +173,7 @@ static void answer(core_t *c, struct ask *a)
     ask_free(a);
 }
 
-/* Nothing is left to be done at once. */
+/* Answer the requests overlay.restore: no child is left to be moved at once. */
 static void answer_all(core_t *c)
 {
     struct list_node *n;
@@ -220,7 +223,7 @@ void restore_plan(core_t *c)
     answer_all(c);
 }
 
-/* The child stays. */
+/* End the present move: the child stays. */
 static void give_up(core_t *c, const char *why)
 {
     struct restore *r = c->restore;
@@ -254,7 +257,7 @@ static void timer_cb(flux_reactor_t *reactor, flux_watcher_t *w, int revents, vo
     restore_plan(c);
 }
 
-/* That its parent is lost may not be known here yet. */
+/* The loss of its parent may not be known here yet. */
 void restore_taken(core_t *c, struct peer *p)
 {
     defer(c, p);
@@ -308,7 +311,7 @@ void restore_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
     restore_plan(c);
 }
 
-/* --- the foster parent: one child --- */
+/* --- the foster parent: the move of a child --- */
 
 void restore_expected_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
 {
@@ -328,7 +331,7 @@ void restore_expected_cb(core_t *c, struct peer *p, const void *in, const flux_m
     restore_plan(c);
 }
 
-/* It is below another child from now on. */
+/* Give the child away: it is below another child from now on. */
 static void give(core_t *c, const struct control_moved *m)
 {
     struct restore *r = c->restore;
@@ -386,14 +389,14 @@ void restore_done_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
         overlay_send(c, p, &control_down[CONTROL_OVER], NULL);
 }
 
-/* --- the parent to be --- */
+/* --- the next parent --- */
 
 bool restore_expects(const core_t *c, const struct peer *p)
 {
     return c->expected && c->restore->guest == p->rank;
 }
 
-/* What was held is routed as before, or to the guest. */
+/* Route the held requests as before, or to the guest. */
 static void guest_over(core_t *c)
 {
     struct restore *r = c->restore;
@@ -415,7 +418,7 @@ void restore_expect_cb(core_t *c, struct peer *p, const void *in, const flux_msg
     guest_over(c);
     sub = c->state == CORE_RUN && can(c) ? topology_subtree(overlay_tree(c), m->rank) : NULL;
     if (!sub || idset_test(sub, c->cfg.rank) || c->second) {
-        idset_destroy(sub); /* the foster parent waits in vain */
+        idset_destroy(sub); /* the foster parent will give up */
         return;
     }
     c->expected = sub;
@@ -445,7 +448,7 @@ void restore_hello(core_t *c, struct peer *p, const struct control_hello *h)
     p->arriving = true;
 }
 
-/* The earlier parent has let the guest go; what is up there is up here. */
+/* The earlier parent has released the guest: the ranks that are up there are up here. */
 static void took(core_t *c, struct peer *p, const struct control_moved *m, const idset_t *below)
 {
     const struct control_moved own = {.rank = p->rank, .parent = c->cfg.rank, .move = m->move};
@@ -457,7 +460,7 @@ static void took(core_t *c, struct peer *p, const struct control_moved *m, const
         core_log(c, LOG_ERR, "rank %u is out of memory for a subtree", c->cfg.rank);
     idset_destroy(p->await); /* it was up elsewhere */
     p->await = NULL;
-    if (c->restore->guest == p->rank) /* the next one may be expected */
+    if (c->restore->guest == p->rank) /* the next guest may be expected */
         guest_over(c);
 }
 
@@ -494,7 +497,8 @@ static void second_end(core_t *c)
     r->welcomed = false;
 }
 
-/* Tell the parent, which answers if it was told otherwise before. */
+/* Notify the parent that this broker stays.  The parent answers if it was notified of the opposite
+ * before. */
 static void stay(core_t *c)
 {
     send_moved(c, c->parent, &control_up[CONTROL_LEAVING], c->cfg.rank, c->parent->rank, 0);
@@ -558,7 +562,7 @@ void restore_refused(core_t *c, const char *why)
     stay(c);
 }
 
-/* There is a parent again that takes requests; it may not know who is lost. */
+/* A parent takes requests again; it may not know which ranks are lost. */
 static void go_on(core_t *c)
 {
     idset_t *lost = idset_difference(c->heal_below, c->up);
@@ -626,7 +630,8 @@ void restore_given_cb(core_t *c, struct peer *p, const void *in, const flux_msg_
     } else if (c->second && m->parent == c->second->rank && r->leaving)
         change(c, m);
     else if (r->leaving) {
-        /* The new parent is lost: this broker is an orphan, and the next one above is the old one.
+        /* The new parent is lost: this broker is an orphan, and its next ancestor is the old
+         * parent.
          */
         heal_welcomed(c, r->above, NULL);
         core_peer_lost(c, CORE_TREE, c->parent->rank, "the rank that was to be the parent is lost");
@@ -702,9 +707,9 @@ static void idle_cb(flux_reactor_t *reactor, flux_watcher_t *w, int revents, voi
     }
 }
 
-/* --- who is lost --- */
+/* --- losses --- */
 
-/* Has it not stayed for long since it came back? */
+/* Count a child that was lost again soon after it came back. */
 static void count_flap(core_t *c, struct peer *p)
 {
     double stayed = flux_reactor_now(c->r) - p->since;
@@ -736,7 +741,7 @@ bool restore_lost(core_t *c, struct peer *p, const char *why)
     if (p->arriving && topology_parent(overlay_tree(c), p->rank) == c->cfg.rank) {
         const struct control_moved m = {.rank = p->rank, .parent = c->cfg.rank};
 
-        took(c, p, &m, r->guest_below); /* the event has come, and overlay.given has not yet */
+        took(c, p, &m, r->guest_below); /* the event has arrived before overlay.given */
     }
     if (p->is_child && p == r->child) {
         p->up = false;
@@ -752,7 +757,7 @@ bool restore_lost(core_t *c, struct peer *p, const char *why)
     return false;
 }
 
-/* --- life --- */
+/* --- start and end --- */
 
 void restore_stop(core_t *c)
 {

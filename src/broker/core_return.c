@@ -1,7 +1,8 @@
-/* core_return.c - ranks that come back, and those that come late.
+/* core_return.c - ranks that come back, and ranks that join late.
  *
- * Purpose: a broker that has ended, was cut off, or was not there when the session began, may be
- * started: the same rank, its next incarnation.  It joins by the same messages as at first.
+ * Purpose: a broker that has ended, was cut off, or was absent when the session began, may be
+ * started: the same rank, its next incarnation.  It joins by the same messages as at the start of a
+ * session.
  *
  * Drawing (return): a broker is killed and started again.
  *
@@ -27,18 +28,18 @@
  * Invariants:
  *  1. A broker welcomes the next incarnation of a child only after it has passed on the event that
  *     announced the loss of the earlier one, or has announced that events are lost.  So a service
- *     between it and rank 0 hears of the loss before it hears from the new broker.  A broker that
- *     has come late itself welcomes nobody before the event that says that it is up, which tells
- *     which ranks are lost.
- *  2. One connection carries a rank.  A neighbor that is connected is not replaced by another
- *     broker of its rank, with one exception: the predecessor on the ring, once the session counts
- *     it as lost.  So an earlier incarnation that goes on after it was lost is not heard.
+ *     between it and rank 0 is notified of the loss before it gets a message of the new broker.  A
+ *     broker that has joined late itself does not welcome a child before the event which says that
+ *     it is up, because that event lists the lost ranks.
+ *  2. A rank has one connection.  A neighbor that is connected is not replaced by another broker of
+ *     its rank, with one exception: the predecessor on the ring, once the session counts it as
+ *     lost.  So messages of an earlier incarnation that continues after its loss are not received.
  *  3. The predecessor on the ring of a rank that comes back connects to it again when overlay.up
- *     names the rank, or, if it has not noticed yet that the earlier broker is gone, when it does.
- *  4. A request to a rank that the session begins without, or that is not up when the broker above
- *     it comes back, is not held until the rank comes: it would be executed long after it was made.
+ *     names the rank, or later, when it detects that the earlier broker is gone.
+ *  4. A request to a rank that is absent from the start, or that is not up when the broker above it
+ *     comes back, is not held until the rank joins: it would be executed long after it was made.
  *
- * Failure: events that cannot be read are logged.  Without memory a child is not made to wait
+ * Failure: events that cannot be read are logged.  Without memory a child does not have to wait
  * (invariant 1).
  */
 #include "config.h"
@@ -64,7 +65,7 @@ void return_await(core_t *c, struct peer *p, const idset_t *subtree)
     p->await = reported;
 }
 
-/* NULL: all that there are. */
+/* Note an event that announces the loss of ranks; NULL: of all ranks that are awaited. */
 static void announced(core_t *c, const idset_t *ranks)
 {
     for (uint32_t i = 0; i < c->nchildren; i++) {
@@ -100,8 +101,9 @@ void return_runs(core_t *c)
     }
 }
 
-/* Those below this broker, which has come late, that the session counts as up: below the brokers
- * above, which have not noticed yet that they died, or below another parent. */
+/* Wait for the event on ranks below this broker, which has joined late, that the session counts as
+ * up: they are below the brokers above, which have not detected their deaths yet, or below another
+ * parent. */
 static void await_others(core_t *c, const idset_t *lost)
 {
     for (uint32_t i = 0; i < c->nchildren; i++) {
@@ -114,7 +116,7 @@ static void await_others(core_t *c, const idset_t *lost)
     }
 }
 
-/* --- what the link finds --- */
+/* --- reports of the link --- */
 
 void core_peer_back(core_t *c, enum core_plane plane, uint32_t rank)
 {
@@ -155,8 +157,8 @@ void return_ring_lost(core_t *c)
         ring_again(c);
 }
 
-/* These ranks are not up: fail what is held for children that are not connected.  `next`: also for
- * the successor on the ring. */
+/* These ranks are not up: fail the requests that are held for children that are not connected.
+ * `next`: also for the successor on the ring. */
 static void not_there(core_t *c, const idset_t *ranks, bool next)
 {
     for (uint32_t i = 0; i < c->nchildren; i++) {
@@ -173,7 +175,7 @@ static void not_there(core_t *c, const idset_t *ranks, bool next)
         route_held(c, &c->ring_next);
 }
 
-/* The ranks of an event, NULL after logging that they cannot be read. */
+/* Return the ranks of an event, or NULL after logging that they cannot be read. */
 static idset_t *read_ranks(core_t *c, const char *topic, const char *text, const char *why)
 {
     errmsg_t err = {""};
@@ -223,7 +225,7 @@ bool return_up(core_t *c, const flux_msg_t *event)
 
     if (ranks) {
         heal_up(c, ranks, in.incarnation);
-        heal_heard(c, ranks); /* of earlier incarnations, whose loss another broker has reported */
+        heal_heard(c, ranks); /* earlier incarnations, whose loss another broker has reported */
         restore_back(c, ranks);
         if (idset_test(ranks, c->ring_prev.rank))
             c->ring_prev.stale = c->ring_prev.joins = false;

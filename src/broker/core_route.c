@@ -1,21 +1,23 @@
-/* core_route.c - where a message goes.
+/* core_route.c - the way of a message.
  *
  *    request for        goes to
  *    any rank           the local service of that name; else to the parent; at the root ENOSYS.
- *                       FLUX_MSGF_UPSTREAM skips the sender's own broker: an instance of a
+ *                       FLUX_MSGF_UPSTREAM skips the broker of the sender: an instance of a
  *                       service thus reaches the next instance above it, as in a reduction.
  *    this rank          the local service; else ENOSYS
- *    the root           FLUX_NODEID_ROOT: that of the broker with this role
+ *    the root           FLUX_NODEID_ROOT: the broker with this role
  *    another rank       the tree neighbor on the way, which is known by the shape and the ranks
  *                       that have moved (core_heal.c); along the ring if the request asks for it
  *                       (FLUX_MSGF_RING), or if the tree is broken there; else EHOSTUNREACH
  *
- * A request to a neighbor that has not joined yet, or whose queue is full, is held until it can be
- * sent, or until the neighbor is lost, or counts as absent.  So is one to a rank that has lost the
- * broker above it, and may connect to this one, or is about to come from another parent
- * (core_restore.c), and one to the parent while this broker looks for another, or goes there.  Each
- * hop pushes the previous one onto the request's route stack; the response pops the stack hop by
- * hop.
+ * Held requests: a request to a neighbor that has not joined yet, or whose queue is full, is held
+ * until it can be sent, or until the neighbor is lost, or counts as absent.  Three other kinds of
+ * requests are held as well: to a rank that has lost the broker above it and may connect to this
+ * broker, to a rank that is about to move here from another parent (core_restore.c), and to the
+ * parent while this broker looks for another parent or moves to it.
+ *
+ * Routes: each hop pushes the previous one onto the route stack of the request; the response pops
+ * the stack hop by hop.
  *
  * Drawing (request): a request from a client of rank 2 to a service of rank 0, and its response.
  *
@@ -32,28 +34,29 @@
  *        |                 |<---------------------------| response, pops rank 2    |
  *        |<----------------| response, pops client 7    |                          |
  *
- * Requests that wait in the queues of local modules are charged to an account: one per local
- * process, and one per other rank.  A request weighs 1, and 1 more for each QUEUED_UNIT bytes.
+ * Accounts: requests that wait in the queues of local modules are charged to an account: one per
+ * local process, and one per other rank.  A request weighs 1, and 1 more for each QUEUED_UNIT
+ * bytes.
  *
  * Invariants:
  *  1. Every request that wants an answer gets exactly one final response, whatever is lost.
- *  2. A request on the ring never returns to a broker: it may not make more hops than there are
- *     ranks.
+ *  2. A request on the ring never returns to a broker: the number of its hops is limited to the
+ *     number of ranks.
  *  3. At most HELD_MAX requests, or HELD_BYTES_MAX bytes, are held for one neighbor, and HELD_NEWS
- *     more of those that must arrive (core_must_arrive()).  A local client is not read while more
- *     than CONGESTED of its requests, or CONGESTED_BYTES, are held.
+ *     further requests that must arrive (core_must_arrive()).  A local client is not read while
+ *     more than CONGESTED of its requests, or CONGESTED_BYTES, are held.
  *  4. A local client is not read after the waiting requests of its process have exceeded the weight
  *     QUEUED_MAX (QUEUED_FEW while several clients send), until they fall to half of it.  Requests
  *     that closed connections have left count too, so a process that floods a module slows down
- *     itself only.
+ *     only itself.
  *  5. The waiting requests of clients of other ranks weigh RANKS_MAX at most, and those of one rank
- *     no more than what is then left of RANKS_MAX: a rank that floods leaves half of it to the
- *     others.  A request beyond that is refused.
- *  6. What is held for a neighbor is sent before anything that comes later for it.
+ *     no more than the remainder of RANKS_MAX: a rank that floods leaves half of it to the others.
+ *     A request beyond that is refused.
+ *  6. Held requests for a neighbor are sent before any later message for it.
  *
  * Failure: errors are answered to the sender.  A request without an answer (NORESPONSE) that fails
  * is counted as dropped.  Notices that a sender is gone are such requests; they are not dropped for
- * lack of room (core_must_arrive()).  A lost neighbor takes all its requests with it.
+ * lack of room (core_must_arrive()).  The loss of a neighbor ends all its requests.
  */
 #include "config.h"
 #include <errno.h>
@@ -69,7 +72,8 @@
 #define HELD_BYTES_MAX (64 * 1024 * 1024)
 #define CONGESTED 1024
 #define CONGESTED_BYTES (1024 * 1024)
-/* weight per process, in all modules: 256 small requests, or a MiB; QUEUED_FEW: several send */
+/* weight per process, in all modules: 256 small requests, or a MiB; QUEUED_FEW: several clients
+ * send */
 #define QUEUED_MAX 256
 #define QUEUED_FEW (2 * CORE_QUEUED_LOW)
 #define QUEUED_UNIT 4096
@@ -167,7 +171,7 @@ static flux_msg_t *make_error(core_t *c, const flux_msg_t *req, int errnum, cons
     return resp;
 }
 
-/* Answer a request that has no entry among the pending ones. */
+/* Answer a request that does not have an entry among the pending ones. */
 void route_error(core_t *c, const flux_msg_t *req, int errnum, const char *fmt, ...)
 {
     flux_msg_t *resp;
@@ -180,7 +184,7 @@ void route_error(core_t *c, const flux_msg_t *req, int errnum, const char *fmt, 
         response_hop(c, resp, NULL);
 }
 
-/* The same for a request whose sender, `id`, is not on its route stack. */
+/* Answer a request whose sender, `id`, is not on its route stack. */
 static void refuse(core_t *c, uint32_t id, const flux_msg_t *req, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 
@@ -218,7 +222,7 @@ void route_response(core_t *c, flux_msg_t *msg)
 
 /* Find the account to charge while the request waits: that of the sender's process, or, for a
  * client of another rank, that of the rank.  Requests of brokers and their modules are not charged.
- * False: there is no room, and the request was answered. */
+ * Returns false if there is no room, after answering the request. */
 static bool charged(core_t *c, const flux_msg_t *msg, endpoint_t *from_ep, struct account **account)
 {
     size_t n = flux_msg_route_count(msg);
@@ -232,7 +236,7 @@ static bool charged(core_t *c, const flux_msg_t *msg, endpoint_t *from_ep, struc
     }
     if (n < 2 || (flux_msg_rolemask(msg) & FLUX_ROLE_BROKER))
         return true;
-    /* The first broker has pushed its client, and the next one the first broker. */
+    /* The first broker has pushed its client, and the next broker has pushed the first one. */
     rank = flux_route_value(flux_msg_route_at(msg, 1));
     if (!(a = account_join(c, CORE_ACCOUNT_RANK | rank))) {
         route_error(c, msg, ENOMEM, "rank %u is out of memory for a request", c->cfg.rank);
@@ -358,7 +362,8 @@ static void set_flag(flux_msg_t *msg, unsigned flag, bool on)
     flux_msg_set_flags(msg, on ? flags | flag : flags & ~flag);
 }
 
-/* Send to a neighbor.  0: the request is dealt with; -1: it has to wait. */
+/* Send a request to a neighbor.  Returns 0 if the request was sent or answered, or -1 if it has to
+ * wait. */
 static int try_send(core_t *c, struct peer *p, flux_msg_t *msg, endpoint_t *from_ep,
                     struct peer *from_peer)
 {
@@ -367,7 +372,7 @@ static int try_send(core_t *c, struct peer *p, flux_msg_t *msg, endpoint_t *from
     flux_msg_t *sent;
     int errnum;
 
-    if (upstream) /* the services of the next broker may be meant */
+    if (upstream) /* the request may be for the services of the next broker */
         set_flag(msg, FLUX_MSGF_UPSTREAM, false);
     if (!flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE) &&
         !(f = inflight_add(c, msg, from_ep, from_peer, NULL, p))) {
@@ -410,13 +415,13 @@ static void forward(core_t *c, struct peer *p, flux_msg_t *msg, endpoint_t *from
         hold(c, p, msg, from_ep, from_peer);
 }
 
-/* Does a request to `nodeid` end here? */
+/* Returns whether a request to `nodeid` ends at this broker. */
 static bool is_here(const core_t *c, uint32_t nodeid)
 {
     return nodeid == FLUX_NODEID_ROOT ? core_is_root(c) : nodeid == c->cfg.rank;
 }
 
-/* The neighbor in the tree on the way to another rank, NULL: there is none. */
+/* Return the neighbor in the tree on the way to another rank, or NULL if there is none. */
 static struct peer *next_hop(core_t *c, uint32_t nodeid)
 {
     const topology_t *tree = overlay_tree(c);
@@ -512,7 +517,7 @@ void route_request(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer 
 
 void route_again(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *from_peer, bool up)
 {
-    /* As before, past the services of this broker. */
+    /* The way is as before, past the services of this broker. */
     set_flag(msg, FLUX_MSGF_UPSTREAM, up && flux_msg_nodeid(msg) == FLUX_NODEID_ANY);
     if (up)
         forward(c, c->parent, msg, from_ep, from_peer);
@@ -574,8 +579,8 @@ void core_endpoint_taken(core_t *c, uint32_t from, unsigned weight)
         c->relief_cb(c->relief_arg);
 }
 
-/* Remove a held request from the endpoint's count.  True when the endpoint is no longer
- * congested. */
+/* Remove a held request from the count of its endpoint.  Returns true when the endpoint is no
+ * longer congested. */
 static bool leave_held(endpoint_t *ep, size_t size)
 {
     bool congested = ep && core_endpoint_congested(ep);
@@ -596,7 +601,8 @@ void route_held(core_t *c, struct peer *p)
     bool relief = false;
     bool waits = false;
 
-    /* Work on a list of its own: requests that are held again meanwhile are put back in order. */
+    /* The list is a separate one: requests that are held again during this pass are put back in
+     * order. */
     list_init(&later);
     while ((n = list_first(&p->held))) {
         list_remove(n);
@@ -671,7 +677,7 @@ static void forget_from(struct peer *p, const struct peer *from)
 
         if (held->from_peer != from)
             continue;
-        held->from_peer = NULL; /* which may be freed */
+        held->from_peer = NULL; /* it may be freed */
         if (flux_msg_has_flag(held->msg, FLUX_MSGF_NORESPONSE))
             continue;
         list_remove(it);
@@ -744,7 +750,7 @@ void route_disconnect(core_t *c, const flux_msg_t *like, endpoint_t *to_ep, stru
     flux_msg_set_cred(msg, c->cfg.userid, FLUX_ROLE_BROKER);
     flux_msg_set_term(msg, c->term);
     flux_msg_set_nodeid(msg, to_ep ? FLUX_NODEID_ANY : flux_msg_nodeid(like));
-    /* It takes the way of the request. */
+    /* The notice takes the way of the request. */
     flux_msg_set_flags(msg, FLUX_MSGF_NORESPONSE | (flux_msg_flags(like) & FLUX_MSGF_RING));
     if (to_ep)
         to_ep->ops->send(to_ep->arg, msg);

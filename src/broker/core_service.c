@@ -1,4 +1,4 @@
-/* core_service.c - the services that every broker has: event, overlay, broker.
+/* core_service.c - the services of every broker: event, overlay, broker.
  *
  *    event.publish      raw: an encoded event   -> {"seq"}     (at rank 0)
  *    event.subscribe    {"prefix"}              -> {}          for the sender, at its own broker
@@ -7,17 +7,18 @@
  *                              with "map","left","absent","incarnations","joining","slow",
  *                              "draining"
  *    overlay.history    {}  -> {"verdicts"}         at rank 0: the latest changes of states
- *    overlay.topology   {}  -> {"topology","size","file","moved"}  file: the tree as it is now, in
- *                              topology file format; before the welcome, which tells who
- *                              has moved, the answer waits for it
+ *    overlay.topology   {}  -> {"topology","size","file","moved"}  file: the present tree, in
+ *                              topology file format; the answer waits for the welcome, which
+ *                              names the ranks that have moved
  *    overlay.restore    {"ranks"}  -> {"moved","why"}  at the broker above these: they get their
  *                              subtrees back (core_restore.c)
  *    broker.stats       {}  -> counters
  *    broker.shutdown    {"rc","reason"} -> {}   forwarded to rank 0
  *
- * Only brokers and modules may publish topics that begin with "overlay.", "kvs." or "event.lost".
- * The JSON of an event that another publishes is as small as that of a request may be (jsonsize.h):
- * whoever has subscribed parses it, and it comes in a raw request, which the connector lets pass.
+ * Publication: only brokers and modules may publish topics that begin with "overlay.", "kvs." or
+ * "event.lost".  The JSON of an event of another publisher is bounded like the JSON of a request
+ * (jsonsize.h): every subscriber parses it, and it arrives in a raw request, which the connector
+ * does not check.
  *
  * Failure: a request is answered with errno and an error message.
  */
@@ -45,7 +46,7 @@ static bool reserved(const char *topic)
            flux_topic_prefix(topic, "event.lost");
 }
 
-/* May the sender of `req` publish it? */
+/* Check whether the sender of `req` may publish this event. */
 static int check_event(const flux_msg_t *req, const flux_msg_t *ev, errmsg_t *err)
 {
     const char *topic = flux_msg_topic(ev);
@@ -106,7 +107,8 @@ static void publish_cb(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond_struct(h, req, &event_published_schema, &p);
 }
 
-/* Only local endpoints may subscribe: their requests have a route of one entry. */
+/* Return the endpoint of a subscriber.  Only local endpoints may subscribe: their requests have a
+ * route of one entry. */
 static endpoint_t *subscriber(core_t *c, flux_t *h, const flux_msg_t *req)
 {
     endpoint_t *ep = NULL;
@@ -202,7 +204,7 @@ static void topology_answer(core_t *c, const flux_msg_t *req)
     free(file);
 }
 
-/* Which ranks have moved is known from the welcome on. */
+/* The ranks that have moved are known from the welcome on. */
 static void topology_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     core_t *c = arg;

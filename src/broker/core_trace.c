@@ -1,14 +1,15 @@
-/* core_trace.c - tell an observer which messages pass through the core, from whom and to whom.
+/* core_trace.c - reports to an observer which messages pass through the core, from whom and to
+ * whom.
  *
- * Without an observer each message costs one comparison.  The observer is called when a request
- * has been given to a local service or to a neighbor, when a response is about to be, and when an
- * event is passed on; see core_set_trace() in core.h.
+ * Purpose: without an observer each message costs one comparison.  The observer is called when a
+ * request has been given to a local service or to a neighbor, before a response is given, and when
+ * an event is passed on; see core_set_trace() in core.h.
  *
  * Invariants:
  *  1. A request that is held for a neighbor is reported once, when it has been sent.
  *  2. Messages of the service "trace" are not reported: each report would cause the next one.
  *
- * Failure: none; the observer copes with its own.
+ * Failure: none; the observer handles its own failures.
  */
 #include "config.h"
 #include <stdio.h>
@@ -22,7 +23,7 @@ void core_set_trace(core_t *c, core_trace_f cb, void *arg)
     c->trace_arg = arg;
 }
 
-/* "client 17", "module kvs", "broker", "rank 3". */
+/* Write the name of an end: "client 17", "module kvs", "broker", "rank 3". */
 static void name_end(struct core_end *end, const endpoint_t *ep, const struct peer *p)
 {
     end->module = NULL;
