@@ -1,4 +1,4 @@
-/* The log of a transport: a neighbor that misbehaves must not fill it.
+/* The log of a transport, with a limited rate: a neighbor that misbehaves must not fill it.
  *
  * Thread rules: one thread.
  */
@@ -15,10 +15,11 @@
 
 struct linkpace {
     double since;
-    unsigned count; /* since then */
+    unsigned count; /* lines since the period began */
 };
 
-/* May one more line be logged now, if there are at most `max` in `period` seconds? */
+/* Returns whether one more line may be logged now, at a rate of at most `max` lines in `period`
+ * seconds. */
 static inline bool linkpace_may(struct linkpace *p, double now, double period, unsigned max)
 {
     if (now - p->since >= period) {
@@ -35,7 +36,7 @@ struct linklog {
     struct linkpace pace;
 };
 
-/* Log a line, at most LINKLOG_PER_SECOND of them in a second. */
+/* Log a line, at most LINKLOG_PER_SECOND of them per second. */
 static inline void linklog(struct linklog *ll, int level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 static inline void linklog(struct linklog *ll, int level, const char *fmt, ...)

@@ -1,27 +1,30 @@
-/* silence.c - for how long nothing has come from a neighbor.
+/* silence.c - the time for which no message has arrived from a neighbor.
  *
- * Both ends of a connection send a sign of life once in `probe` seconds, unasked.  So what waits on
- * the way to a silent neighbor, in a queue of this process or of the kernel, plays no part in the
- * verdict: only what comes counts.  A probe that had to be answered would wait behind that queue.
+ * Purpose: both ends of a connection send a sign of life once in `probe` seconds, unasked.  So data
+ * that waits on the way to a silent neighbor, in a queue of this process or of the kernel, does not
+ * affect the verdict: only received data count.  A probe that had to be answered would wait behind
+ * that queue.
  *
- * Time between looks: a round at each multiple of `probe` of the reactor's clock (which the
- * processes of a host share, so that they wake up together), and one more where a limit passes
- * before the next multiple.
+ * Terms: a line is one direction of a connection.  A round is a check of all lines.  There is a
+ * round at each multiple of `probe` of the clock of the reactor (which the processes of a host
+ * share, so that they wake up together), and one more where a limit passes before the next
+ * multiple.
  *
- *    silent for        verdict on a neighbor         on one that is given patience
+ *    silent for        verdict on a neighbor         with patience
  *    slow              slow                          -
  *    lost              lost                          -
  *    patience          -                             lost
  *
  * Invariants:
- *  1. A limit that has passed is checked twice, DOUBT of a probe apart, so that what has come in
- *     meanwhile is read before the verdict.  A round that is late is a second look only after
- *     LATE_LOOKS of them in a row: the process is busy then, and reads between them.
- *  2. Who judges looks at its own clock first.  A round that is late by more than half of `lost`
- *     starts all lines anew; the lateness of another one, from LATE of a probe on, is not counted.
- *     So a broker that was stopped, or suspended with its host, accuses nobody when it goes on.
- *  3. A verdict comes at the latest EARLY + DOUBT of a probe after its limit, if the rounds are in
- *     time.  Where each is late, by at most half of `lost`, it comes LATE_LOOKS rounds later.
+ *  1. A limit that has passed is checked twice, DOUBT of a probe apart, so that data which have
+ *     arrived in between are read before the verdict.  A round that is late is the second check
+ *     only after LATE_LOOKS such rounds in a row: the process is busy then, and reads between them.
+ *  2. A round checks its own clock first.  A round that is late by more than half of `lost` starts
+ *     all lines anew; a shorter delay, from LATE of a probe on, is not counted as silence.  So a
+ *     broker that was stopped, or suspended with its host, accuses no neighbor when it continues.
+ *  3. A verdict is given at the latest EARLY + DOUBT of a probe after its limit, if the rounds are
+ *     in time.  If each round is late, by at most half of `lost`, the verdict is given LATE_LOOKS
+ *     rounds later.
  *
  * Failure: none after silence_create().
  */
@@ -38,8 +41,8 @@
 #define SLOW 2.
 #define LOST 3.
 #define PATIENCE 60.
-#define DOUBT 0.1   /* shares of a probe */
-#define EARLY 0.125 /* a limit that passes so shortly before a round is left to it */
+#define DOUBT 0.1   /* fraction of a probe */
+#define EARLY 0.125 /* fraction of a probe: limits so close before a round wait for it */
 #define LATE 0.25
 #define LATE_LOOKS 3
 
@@ -49,10 +52,10 @@ struct silence {
     void (*round)(void *arg, bool probe);
     void *arg;
     flux_watcher_t *timer;
-    double due;   /* the next round */
-    double probe; /* the next one with signs of life */
-    double late;  /* of the present round; 0: in time */
-    bool anew;    /* ... so late that all lines start anew */
+    double due;   /* time of the next round */
+    double probe; /* time of the next round with signs of life */
+    double late;  /* delay of the present round; 0: in time */
+    bool anew;    /* the delay is so long that all lines start anew */
 };
 
 static double least(double a, double b)
@@ -165,7 +168,8 @@ double silence_length(const silence_t *s, const struct silence_line *line)
     return flux_reactor_now(s->r) - line->heard;
 }
 
-/* See to it that there is a round at `at`, unless there is one anyway about then. */
+/* Ensure that there is a round at the time `at`, unless a round is due at about that time
+ * anyway. */
 static void look_at(silence_t *s, double at)
 {
     if (at < s->probe - EARLY * s->lim.probe)

@@ -1,8 +1,8 @@
-/* transport.c - the transports of this build, and which of them a broker uses.
+/* transport.c - the transports of this build, and the choice of the one that a broker uses.
  *
- * Purpose: the rest of the broker names no transport.  TRANSPORTS (transport.h) lists them in the
- * order of preference.  An address selects the transport that owns it; without an address, a place
- * and the setting link.transport select the one that composes it.
+ * Purpose: the rest of the broker does not name a transport.  TRANSPORTS (transport.h) lists them
+ * in the order of preference.  An address selects the transport that owns it; without an address, a
+ * place and the setting link.transport select the transport that composes it.
  *
  * Failure: an address that no transport owns, a name that no transport has, and a place that the
  * named transport cannot serve are errors of the user, EINVAL with an error message.
@@ -32,7 +32,7 @@ static bool is_auto(const char *name)
     return !name || strcmp(name, "auto") == 0;
 }
 
-/* NULL: no transport has this name. */
+/* Find a transport by its name.  Returns NULL if no transport has this name. */
 static const struct transport *find(const char *name)
 {
     const struct transport *const *t = transports;

@@ -1,15 +1,15 @@
-/* mixlink.c - a link made of two: UNIX sockets and ZeroMQ.
+/* mixlink.c - a link that combines UNIX sockets and ZeroMQ.
  *
- * Purpose: in a session on several hosts, some of which have several brokers, those of one host are
- * neighbors without an I/O thread and encryption between them.
+ * Purpose: in a session on several hosts, some of which have several brokers, the brokers of one
+ * host are neighbors without an I/O thread and encryption between them.
  *
  * Format: an address is REMOTE+LOCAL@PLACE, for example
  * "tcp://10.1.2.3:4567+unix:///run/f/0/tree@9e.f2".  LOCAL is "unix://PATH" or "unix://@NAME"
  * (ulink.h).  PLACE is equal for brokers of one host and one network namespace (hostnet_get() of
  * libutil/hostmark.h).  "+LOCAL@PLACE" may be absent from a neighbor's address.
  *
- * A broker listens on both links, and each neighbor is carried by one of them.  The broker that
- * connects chooses, by the neighbor's address:
+ * Choice: a broker listens on both links, and each neighbor is carried by one of them.  The broker
+ * that connects chooses, by the neighbor's address:
  *
  *    PLACE of the neighbor   its UNIX socket               its port   carried by
  *    another one, or none    -                             -          ZeroMQ
@@ -20,30 +20,31 @@
  *
  * A socket cannot be reached, for example, from a container that shares the network of its host,
  * but not its directories.  A broker listens on its UNIX socket before it listens on its port, so a
- * neighbor whose port is open is there, and has the socket or will never have it.  Brokers that a
- * launcher has started listen before one of them knows an address (boot.c); those that read a
- * configuration file may start at any time, and what is to be sent to one that has not started yet
- * is held until then.  The broker that listens follows: the link on which a neighbor proves who it
- * is carries it.
+ * neighbor with an open port has been started, and has the socket already or will never have it.
+ * Brokers that a launcher has started listen before one of them knows an address (boot.c).  Brokers
+ * that read a configuration file may start at any time; messages to a broker that has not started
+ * yet are held until then.  The broker that listens follows the choice: the link on which a
+ * neighbor proves its identity carries it.
  *
  * Invariants:
  *  1. A neighbor is carried by one link for as long as the session lasts, also when another broker
- *     of its rank has taken its place.  For another parent (move) the choice is made anew: its card
- *     has the same address; where its socket is not reached, and its port is not open, it is not
- *     there, and the core tries the next one.  The choice is made before anything is sent to it; a
- *     connection on the other link is refused (claim).  While there is no choice, at most queue_max
- *     messages, or HELD_BYTES_MAX bytes and one message, are held, and those that may not be
- *     refused.
+ *     of its rank has taken its place.  The choice is made before any message is sent to the
+ *     neighbor; a connection on the other link is refused (claim).  Until the choice, at most
+ *     queue_max messages, or HELD_BYTES_MAX bytes and one message, are held, and in addition the
+ *     messages that must not be refused.  For another parent (move) the choice is made anew, since
+ *     its card has the same kind of address; if its socket is not reached and its port is not open,
+ *     the core tries the next ancestor.
  *  2. Each link authenticates as it does alone: SO_PEERCRED and the keys of the session for UNIX
  *     sockets, CURVE for ZeroMQ.  Equal places only save an attempt that cannot succeed: they prove
- *     nothing, and nothing is granted for them.
+ *     nothing, and give no permission.
  *  3. Both links call the core; this file only chooses between them.
- *  4. A broker whose neighbors are all connected, and by UNIX sockets, once the session runs ends
- *     ZeroMQ, and has none of its threads from then on.  One that has ranks below its children does
- *     not: these may be on other hosts, and connect here when their parents are lost.  One that has
- *     ended ZeroMQ begins it again when its next parent is on another host.
+ *  4. A broker ends ZeroMQ, with all its threads, when the session runs and all its neighbors are
+ *     connected by UNIX sockets.  A broker with ranks below its children keeps ZeroMQ, because
+ *     these ranks may be on other hosts and connect here when their parents are lost.  A broker
+ *     that has ended ZeroMQ begins it again when its next parent is on another host.
  *
- * Failure: a broker that cannot listen on its UNIX socket listens on ZeroMQ only, and logs it.
+ * Failure: a broker that cannot listen on its UNIX socket listens on ZeroMQ only, and logs the
+ * reason.
  */
 #include "config.h"
 #include "src/broker/link/transport.h"
@@ -80,7 +81,7 @@ struct address {
     char *place;
 };
 
-/* Sent to a neighbor before it was known what carries it. */
+/* A message that is held until the link of a neighbor is chosen. */
 struct held {
     struct list_node node;
     flux_msg_t *msg;
@@ -89,21 +90,21 @@ struct held {
 struct half {
     mixlink_t *m;
     const struct core_link_ops *ops;
-    void *arg; /* NULL: this broker does, or goes on, without it */
+    void *arg; /* NULL: this broker does not use this link */
 };
 
 /* A neighbor to which this broker connects. */
 struct outbound {
     mixlink_t *m;
     enum core_plane plane;
-    struct half *by; /* NULL: there is none, or it waits */
+    struct half *by; /* link of the neighbor; NULL: there is no neighbor, or no choice yet */
     uint32_t rank;
-    char why[160]; /* it is on this host, and yet not carried by UNIX sockets; "": otherwise */
+    char why[160]; /* reason why a neighbor on this host is not carried by UNIX sockets; "" */
 
-    bool waits; /* until it is known what carries it; the rest is for that */
+    bool waits; /* the link is not chosen yet; the members below are for that time */
     struct address address;
     char *event_uri, *key;
-    bool looked;           /* since the session runs */
+    bool looked;           /* it was checked since the session runs */
     flux_watcher_t *retry; /* timer */
     double pause;
     struct list_node held;
@@ -114,20 +115,20 @@ struct outbound {
 struct mixlink {
     core_t *core;
     struct half local, remote;
-    char *place;     /* of this broker; NULL: not known */
-    char *uri;       /* at which it listens */
-    char *card_tree; /* at which descendants reach it */
+    char *place;     /* place of this broker; NULL: unknown */
+    char *uri;       /* address at which it listens */
+    char *card_tree; /* addresses at which descendants reach it */
     char *card_event;
-    struct link_config cfg; /* of the two links */
+    struct link_config cfg; /* configuration of the two links */
     char public_key[KEY_SIZE];
     char secret_key[KEY_SIZE];
     char ticket[KEY_SIZE];
-    char why[160];   /* why not at a UNIX socket; "": it does, or was not asked to */
-    hmap_t *inbound; /* plane << 32 | rank -> struct half: those that have connected */
+    char why[160];   /* why it does not listen at a UNIX socket; "": it does, or need not */
+    hmap_t *inbound; /* plane << 32 | rank -> struct half of neighbors that have connected */
     struct outbound parent, next;
-    size_t peak;  /* most bytes that have been held, or have waited in a link that has ended */
-    bool running; /* the session is */
-    bool tells;   /* what carries whom, when it is known */
+    size_t peak;  /* maximum of bytes held, or waiting in a link that has ended */
+    bool running; /* the session runs */
+    bool tells;   /* log the links of the neighbors when they are known */
 };
 
 /* --- addresses --- */
@@ -159,11 +160,11 @@ static void address_clear(struct address *a)
     *a = (struct address){NULL, NULL, NULL};
 }
 
-/* -1 with ENOMEM; the result is to be cleared in any case. */
+/* Parse an address.  Returns -1 with ENOMEM.  The caller clears the result in any case. */
 static int address_parse(const char *uri, struct address *a, errmsg_t *err)
 {
     const char *local = strstr(uri, LOCAL);
-    const char *at = local ? strrchr(local, '@') : NULL; /* a path may have some, too */
+    const char *at = local ? strrchr(local, '@') : NULL; /* a path may contain '@', too */
 
     *a = (struct address){NULL, NULL, NULL};
     a->remote = strndup(uri, at ? (size_t)(local - uri) : strlen(uri));
@@ -176,7 +177,7 @@ static int address_parse(const char *uri, struct address *a, errmsg_t *err)
     return 0;
 }
 
-/* --- who carries a neighbor --- */
+/* --- the links of neighbors --- */
 
 static uint64_t key_of(enum core_plane plane, uint32_t rank)
 {
@@ -188,18 +189,18 @@ static struct outbound *outbound(mixlink_t *m, enum core_plane plane)
     return plane == CORE_RING ? &m->next : &m->parent;
 }
 
-/* NULL: it has not connected yet. */
+/* Return the link of a neighbor, or NULL if it has not connected yet. */
 static struct half *carrier(mixlink_t *m, enum core_plane plane, uint32_t rank)
 {
     const struct outbound *out = outbound(m, plane);
 
-    /* In a ring of two brokers either connection reaches the other one. */
+    /* In a ring of two brokers, both connections reach the other broker. */
     if (out->by && out->rank == rank)
         return out->by;
     return hmap_get_u64(m->inbound, key_of(plane, rank));
 }
 
-/* Have all neighbors connected, and by UNIX sockets, and will nobody else connect? */
+/* Returns whether all neighbors are connected by UNIX sockets, and no other broker will connect. */
 static bool all_local(const mixlink_t *m)
 {
     const topology_t *topo = core_topology(m->core);
@@ -227,7 +228,8 @@ static size_t mix_peak(void *arg)
     return most > m->peak ? most : m->peak;
 }
 
-/* Once the session runs: a neighbor that is lost comes back by the same link. */
+/* End ZeroMQ once the session runs, if no neighbor needs it: a lost neighbor comes back by the same
+ * link. */
 static void end_remote(mixlink_t *m)
 {
     if (!m->running || !m->remote.arg || !all_local(m))
@@ -246,7 +248,7 @@ static bool claim(void *arg, enum core_plane plane, uint32_t rank)
     if (hmap_put_u64(h->m->inbound, key_of(plane, rank), h) < 0)
         return false;
     if (h == &h->m->local)
-        end_remote(h->m); /* the last one may come when the session runs already */
+        end_remote(h->m); /* the last neighbor may connect when the session runs already */
     return true;
 }
 
@@ -255,7 +257,7 @@ static bool full(const struct outbound *out)
     return out->nheld >= out->m->cfg.queue_max || out->held_bytes >= HELD_BYTES_MAX;
 }
 
-/* Keep it until there is something that carries it. */
+/* Hold a message until the link is chosen. */
 static int hold(struct outbound *out, flux_msg_t *msg, bool force)
 {
     struct held *held;
@@ -298,7 +300,8 @@ static int mix_publish(void *arg, const flux_msg_t *event)
     return near < 0 || far < 0 ? -1 : 0;
 }
 
-/* Send what was held.  The core does not have it any more, so the link must not refuse it. */
+/* Send the held messages.  The core does not have them any longer, so the link must not refuse
+ * them. */
 static void release(struct outbound *out)
 {
     struct list_node *n;
@@ -318,7 +321,7 @@ static void release(struct outbound *out)
         core_peer_writable(out->m->core, out->rank);
 }
 
-/* It is decided, or there will be nothing to decide. */
+/* Forget the state of a choice that was made, or is not needed. */
 static void settle(struct outbound *out)
 {
     out->waits = false;
@@ -330,7 +333,7 @@ static void settle(struct outbound *out)
     out->retry = NULL;
 }
 
-/* Look at once at what is not decided yet. */
+/* Check a choice that is not made yet at once. */
 static void hurry(struct outbound *out)
 {
     if (!out->waits)
@@ -346,14 +349,14 @@ static int mix_again(void *arg, enum core_plane plane, uint32_t rank)
     if (plane == CORE_EVENT || out->rank != rank)
         return -1;
     if (out->waits) {
-        release(out); /* the core counted these as lost */
+        release(out); /* the core counted these messages as lost */
         hurry(out);
         return 0;
     }
     return out->by && out->by->ops->again ? out->by->ops->again(out->by->arg, plane, rank) : -1;
 }
 
-/* On both: a neighbor that has not connected yet cannot do so later. */
+/* Drop on both links: a neighbor that has not connected yet cannot do so later. */
 static void mix_drop(void *arg, enum core_plane plane, uint32_t rank)
 {
     mixlink_t *m = arg;
@@ -395,8 +398,8 @@ static void sort(const struct half *by, const mixlink_t *m, uint32_t rank, idset
         (void)idset_set(by == &m->local ? local : remote, rank);
 }
 
-/* One line of all neighbors, unless all are on other hosts, and why some are carried by ZeroMQ
- * though they are on this one. */
+/* Log one line on all neighbors, unless all of them are on other hosts, with the reasons why
+ * neighbors on this host are carried by ZeroMQ. */
 static void tell(mixlink_t *m)
 {
     idset_t *local = idset_create(), *remote = idset_create();
@@ -431,7 +434,7 @@ static void tell(mixlink_t *m)
     idset_destroy(remote);
 }
 
-/* A neighbor that is still not there is left out. */
+/* Log this line when the links are known.  A neighbor that has not started by then is left out. */
 static void tell_when_known(mixlink_t *m)
 {
     if (m->tells && (!m->parent.waits || m->parent.looked) && (!m->next.waits || m->next.looked))
@@ -451,7 +454,7 @@ static void mix_running(void *arg)
 
 /* --- setup --- */
 
-/* REMOTE+LOCAL@PLACE.  NULL with ENOMEM. */
+/* Compose REMOTE+LOCAL@PLACE.  Returns NULL with ENOMEM. */
 static char *join(const mixlink_t *m, const char *remote)
 {
     char *uri;
@@ -463,7 +466,7 @@ static char *join(const mixlink_t *m, const char *remote)
     return uri;
 }
 
-/* Both links have their addresses, which stay known when ZeroMQ has ended. */
+/* Keep the addresses of both links, which stay known when ZeroMQ has ended. */
 static int keep_addresses(mixlink_t *m)
 {
     struct control_card near = {.ticket = ""}, far = {.tree = "", .event = ""};
@@ -489,7 +492,7 @@ static int mix_bind(void *arg, const char *tree_uri, const char *event_uri, errm
         return errmsg_fail(err, EINVAL, "this broker already listens at %s", m->uri);
     if (address_parse(tree_uri, &a, err) < 0)
         goto done;
-    /* In this order: see above. */
+    /* The order matters: see the choice above. */
     if (a.local && m->local.ops->bind(m->local.arg, a.local, "", &why) == 0) {
         m->place = a.place;
         a.place = NULL;
@@ -546,7 +549,7 @@ static int mix_rebind(void *arg, errmsg_t *err)
     return far < 0 ? -1 : near > 0 || far > 0;
 }
 
-/* Of which link it makes use is for the neighbor to say. */
+/* The neighbor chooses the link, so both allow it. */
 static int mix_allow(void *arg, uint32_t rank, const char *public_key, errmsg_t *err)
 {
     mixlink_t *m = arg;
@@ -556,7 +559,7 @@ static int mix_allow(void *arg, uint32_t rank, const char *public_key, errmsg_t 
     return m->remote.ops->allow(m->remote.arg, rank, public_key, err);
 }
 
-/* Does a process listen at this address of TCP, which is one of this host? */
+/* Returns whether a process listens at this TCP address of this host. */
 static bool listens(const char *uri)
 {
     struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
@@ -577,13 +580,14 @@ static bool listens(const char *uri)
     }
     free(host);
     pfd.fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    /* Within a host a connection needs no time; if there is no room for it now, there will be. */
+    /* Within a host a connection takes no time; if the queue has no room for it now, it will have
+     * room. */
     if (pfd.fd >= 0 && connect(pfd.fd, ai->ai_addr, ai->ai_addrlen) == 0)
         there = true;
     else if (pfd.fd >= 0 && errno == EINPROGRESS)
         there = poll(&pfd, 1, 0) == 1 &&
                 getsockopt(pfd.fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == 0;
-    /* A port that nobody has may have been given to this very socket, which then reaches itself. */
+    /* An unused port may have been given to this very socket, which then reaches itself. */
     if (there && getsockname(pfd.fd, (struct sockaddr *)&own, &ownlen) == 0)
         there = memcmp(&own, ai->ai_addr, ai->ai_addrlen) != 0;
     if (pfd.fd >= 0)
@@ -592,7 +596,7 @@ static bool listens(const char *uri)
     return there;
 }
 
-/* NULL: that cannot be known yet. */
+/* Choose the link for a neighbor.  Returns NULL if the choice is not possible yet. */
 static struct half *choose(mixlink_t *m, struct outbound *out)
 {
     const struct address *a = &out->address;
@@ -605,14 +609,14 @@ static struct half *choose(mixlink_t *m, struct outbound *out)
     if (errno == ENOENT || errno == ECONNREFUSED) {
         if (!listens(a->remote))
             return NULL;
-        if (ulink_reach(a->local, &why) == 0) /* it came meanwhile */
+        if (ulink_reach(a->local, &why) == 0) /* it has begun to listen in the meantime */
             return &m->local;
     }
     snprintf(out->why, sizeof(out->why), "%.150s", why.text);
     return &m->remote;
 }
 
-/* Connect if it is known by what; look again later if not. */
+/* Connect if the choice is possible; check again later if not. */
 static int decide(struct outbound *out, errmsg_t *err)
 {
     mixlink_t *m = out->m;
@@ -645,7 +649,7 @@ static void decide_later(struct outbound *out)
     if (out->m->running && !out->m->tells && out->by)
         log_outbound(out->m, out);
     tell_when_known(out->m);
-    end_remote(out->m); /* it may have been the last one */
+    end_remote(out->m); /* it may have been the last neighbor */
 }
 
 static void retry_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -687,7 +691,7 @@ static const struct core_link_ops mix_ops;
 
 static int make_half(mixlink_t *m, struct half *h, const struct transport *t, errmsg_t *err);
 
-/* ZeroMQ has ended, and is needed: to connect, not to listen. */
+/* Begin ZeroMQ again for a parent that needs it: to connect, not to listen. */
 static int begin_remote(mixlink_t *m, errmsg_t *err)
 {
     if (make_half(m, &m->remote, &transport_zmq, err) < 0)
@@ -749,7 +753,7 @@ static int mix_start(void *arg, errmsg_t *err)
     return 0;
 }
 
-/* --- life --- */
+/* --- start and end --- */
 
 static void outbound_init(mixlink_t *m, struct outbound *out, enum core_plane plane)
 {
@@ -800,7 +804,7 @@ static int make_half(mixlink_t *m, struct half *h, const struct transport *t, er
     return (h->arg = t->create(m->core, &own, err)) ? 0 : -1;
 }
 
-/* ZeroMQ may be begun again when the owner has wiped the keys. */
+/* Keep a copy: ZeroMQ may be begun again when the owner has wiped the keys. */
 static int keep_config(mixlink_t *m, const struct link_config *cfg)
 {
     bool failed = false;

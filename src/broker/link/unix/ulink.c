@@ -1,28 +1,28 @@
-/* ulink.c - the local link: life, addresses, keys.
+/* ulink.c - the local link: start and end, addresses, keys.
  *
  * Purpose: carry messages between a broker and its neighbors on the same host: alone when all
  * brokers of the session are there, and beside ZeroMQ otherwise (link/mixed).  Each broker listens
- * on one socket, in a directory of its own, or with a name in the network namespace ("@NAME") where
- * neighbors compute it; its children in the tree and its predecessor in the ring connect to it.  A
- * connection carries the messages of the core (libflux/framer.h) in both directions, and to
- * children the events, after a hello and its answer (ulink_wire.c).
+ * on one socket, in a directory of its own, or with a name in the network namespace ("@NAME") if
+ * neighbors compute the address.  Its children in the tree and its predecessor in the ring connect
+ * to it.  After a hello and its answer (ulink_wire.c), a connection carries the messages of the
+ * core (libflux/framer.h) in both directions, and the events to children.
  *
  * Compared with the link on ZeroMQ there is no thread, no copy between threads, no encryption and
- * no heartbeat behind a queue: the kernel says whose process is at the other end, and that it has
- * ended.
+ * no heartbeat behind a queue: the kernel reports the user and the end of the process at the other
+ * end.
  *
  * Invariants:
  *  1. A connecting broker proves that it has the key that was registered for its rank (allow), and
- *     the broker to which it connects that it has the key of its own: keys are known to the brokers
- *     of the session only.  Without keys the user of the process is what counts.  A broker that has
- *     lost its parent proves that it is a descendant by the ticket that each broker makes up when
- *     it begins, and hands down by welcomes.
+ *     the broker that listens proves that it has its own key: only the brokers of the session know
+ *     the keys.  Without keys, the user of the process decides.  A broker that has lost its parent
+ *     proves that it is a descendant by a ticket: each broker makes up a ticket when it begins, and
+ *     hands it down by welcomes.
  *  2. One connection carries a neighbor.  After its end another broker of the same rank, with the
  *     same key, may connect; the predecessor on the ring also while the end is not known here, but
  *     the session counts the rank as lost.  A broker connects again to its ring successor when the
- *     core asks for it; to another parent likewise, also before an earlier attempt was welcomed
- *     there, and to a second one beside the parent (beside()), which then takes its place (swap()).
- *      Where another link is used, too (link/mixed), a neighbor that it carries is refused here.
+ *     core asks for it.  It connects to another parent likewise, even before the welcome to an
+ *     earlier attempt, and to a second parent beside the first one (beside()), which then takes its
+ *     place (swap()).  A neighbor that another link carries (link/mixed) is refused here.
  *
  * Failure: see ulink_io.c and ulink_gate.c.
  */
@@ -51,7 +51,7 @@ struct ulink_peer *ulink_inbound(const ulink_t *l, enum core_plane plane, uint32
     return hmap_get_u64(l->inbound, (uint64_t)plane << 32 | rank);
 }
 
-/* The file of a socket; NULL: it has a name without one. */
+/* Return the file of a socket, or NULL if its name is abstract. */
 static const char *file_of(const char *uri)
 {
     const char *path = uri + strlen(ULINK_SCHEME);
@@ -94,7 +94,7 @@ int ulink_check_peer(int fd, errmsg_t *err)
     return 0;
 }
 
-/* A socket for this address, which is put into `sun`. */
+/* Open a socket for this address, which is written to `sun`. */
 static int open_socket(const char *uri, struct sockaddr_un *sun, socklen_t *len, errmsg_t *err)
 {
     int fd;
@@ -117,7 +117,7 @@ int ulink_reach(const char *uri, errmsg_t *err)
         return -1;
     if (connect(fd, (struct sockaddr *)&sun, len) == 0)
         rc = ulink_check_peer(fd, err);
-    else if (errno == EAGAIN) /* its queue of connections is full: it is there */
+    else if (errno == EAGAIN) /* its queue of connections is full: a process listens */
         rc = 0;
     else
         rc = errmsg_fail(err, errno, "%s cannot be reached: %s", uri, strerror(errno));
@@ -144,7 +144,7 @@ flux_msg_t *ulink_word_create(enum ulink_word word, const void *in)
 
 bool ulink_is_word(const flux_msg_t *msg)
 {
-    /* What clients ask for has a route, and not a broker's role. */
+    /* The requests of clients have a route, and do not have the role of a broker. */
     return flux_msg_type(msg) == FLUX_MSG_REQUEST && flux_msg_route_count(msg) == 0 &&
            (flux_msg_rolemask(msg) & FLUX_ROLE_BROKER) && str_starts(flux_msg_topic(msg), "link.");
 }
@@ -237,7 +237,7 @@ static int expect_peers(ulink_t *l)
     return 0;
 }
 
-/* -1 with errno. */
+/* Make the ticket of this broker.  Returns -1 with errno. */
 static int make_ticket(ulink_t *l)
 {
     uint8_t bytes[(ULINK_KEY_SIZE - 1) / 2];
@@ -250,7 +250,7 @@ static int make_ticket(ulink_t *l)
     return 0;
 }
 
-/* --- life --- */
+/* --- start and end --- */
 
 static void ulink_destroy(void *arg)
 {
@@ -315,7 +315,7 @@ nomem:
 
 /* --- operations of the owner --- */
 
-/* Is it the socket of a process that was killed? */
+/* Returns whether this is the socket of a process that was killed. */
 static bool stale(const struct sockaddr_un *sun)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -338,7 +338,7 @@ static int listen_at(const char *uri, errmsg_t *err)
 
     if ((fd = open_socket(uri, &sun, &len, err)) < 0)
         return -1;
-    /* The file gets the mode of the socket.  The umask would be that of other threads, too. */
+    /* The file gets the mode of the socket, since a umask would apply to other threads, too. */
     (void)fchmod(fd, 0600);
     rc = bind(fd, (struct sockaddr *)&sun, len);
     if (rc < 0 && errno == EADDRINUSE) {
@@ -374,7 +374,7 @@ static const char *ulink_tree_uri(void *arg)
     return l->uri;
 }
 
-/* Events come with everything else. */
+/* Events use the connections of the tree. */
 static const char *ulink_event_uri(void *arg)
 {
     return "";
@@ -400,7 +400,7 @@ static int ulink_rebind(void *arg, errmsg_t *err)
         return 0;
     if ((fd = listen_at(l->uri, err)) < 0)
         return -1;
-    /* Who waits in the queue of the old socket tries again. */
+    /* A broker in the queue of the old socket tries again. */
     ulink_gate_stop(l);
     close(l->fd);
     l->fd = fd;

@@ -1,6 +1,6 @@
 /* The local link: messages between neighbors on one host, over UNIX sockets.
  *
- * Thread rules: belongs to the broker's main thread; there is no other.
+ * Thread rules: it belongs to the main thread of the broker, and uses no other thread.
  */
 #ifndef ULINK_H
 #define ULINK_H
@@ -9,8 +9,8 @@
 
 #define ULINK_SCHEME "unix://"
 
-/* Does a process of this user listen at "unix://PATH" or "unix://@NAME"?  0; -1 with errno and an
- * error message. */
+/* Check whether a process of this user listens at "unix://PATH" or "unix://@NAME".  Returns 0, or
+ * -1 with errno and an error message. */
 int ulink_reach(const char *uri, errmsg_t *err);
 
 #endif

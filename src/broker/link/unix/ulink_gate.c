@@ -1,4 +1,4 @@
-/* ulink_gate.c - connections whose peers are not known yet.
+/* ulink_gate.c - strangers: connections whose peers are not known yet.
  *
  *    a stranger                                                            becomes
  *    of another user, or one too many                                      refused, at once
@@ -8,17 +8,20 @@
  *    sends anything else, or nothing for HELLO_MAX seconds                 refused
  *    closes its end before it is answered                                  forgotten
  *
- * Who connects must have been able to open the socket, which is in a directory of its own user
- * (0700), or has a name that only its network namespace has; the kernel says whose process it is
- * (SO_PEERCRED), and the key, which only brokers of the session know, says which broker.
+ * Authentication: a process that connects must be able to open the socket, which is in a directory
+ * of its own user (0700), or has a name that is visible only in its network namespace.  The kernel
+ * reports the user of the process (SO_PEERCRED), and the key, which only brokers of the session
+ * know, identifies the broker.
  *
  * Invariants:
- *  1. There are at most STRANGERS_MAX strangers; further connections wait in the kernel's queue.
- *  2. Nothing of a stranger reaches the core.
- *  3. Memory for what a stranger sends is at most HELLO_BYTES, whatever size it announces.
+ *  1. There are at most STRANGERS_MAX strangers; further connections wait in the queue of the
+ *     kernel.
+ *  2. No message of a stranger reaches the core.
+ *  3. A stranger can make this broker allocate at most HELLO_BYTES for its message, whatever size
+ *     it announces.
  *
- * Failure: without descriptors or memory nobody is accepted for STARVED seconds; the first failure
- * of several is logged.
+ * Failure: without descriptors or memory no connection is accepted for STARVED seconds; the first
+ * failure of several is logged.
  */
 #include "config.h"
 #include <errno.h>
@@ -51,7 +54,7 @@ static void stranger_free(struct ulink_stranger *s)
         flux_watcher_start(l->accept);
 }
 
-/* Say why, log it, and end the connection. */
+/* Send the reason to the peer, log it, and end the connection. */
 static void refuse(struct ulink_stranger *s, const char *why)
 {
     struct ulink_reason reason = {why};
@@ -60,14 +63,15 @@ static void refuse(struct ulink_stranger *s, const char *why)
 
     linklog(&s->l->log, LOG_ERR, "a connection to rank %u was refused: %s", s->l->rank, why);
     if (msg && q)
-        (void)outq_send(q, s->fd, msg); /* a new connection has room for it */
+        (void)outq_send(q, s->fd, msg); /* a new connection has room for the message */
     outq_destroy(q);
     flux_msg_destroy(msg);
     stranger_free(s);
 }
 
-/* It has lost its parent, and a card of this broker.  NULL: it is not taken over.  An earlier
- * connection, which the core has not welcomed, gives way: the broker has tried for long enough. */
+/* Admit a broker that has lost its parent, and has a card of this broker.  Returns NULL if the core
+ * does not adopt it.  An earlier connection without a welcome gives way: the broker has given it
+ * up. */
 static struct ulink_peer *adopt(ulink_t *l, uint32_t rank)
 {
     struct ulink_peer *p;
@@ -100,7 +104,7 @@ static struct ulink_peer *identify(ulink_t *l, const flux_msg_t *msg, errmsg_t *
                    ULINK_VERSION);
     else if ((!ring && strcmp(hello.plane, "tree") != 0) ||
              !(p = ulink_inbound(l, ring ? CORE_RING : CORE_TREE, hello.rank)) || !p->allowed ||
-             (l->key[0] && !p->key[0])) /* it was taken over by its ticket */
+             (l->key[0] && !p->key[0])) /* it was adopted by its ticket */
         errmsg_set(err, "rank %u is not a neighbor that is expected here", hello.rank);
     else if (!ulink_same_key(p->key, hello.key))
         errmsg_set(err, "the key is not that of rank %u", hello.rank);
@@ -116,8 +120,8 @@ static struct ulink_peer *identify(ulink_t *l, const flux_msg_t *msg, errmsg_t *
     return NULL;
 }
 
-/* It has not waited for the answer, as when this broker was stopped; it may try again, and another
- * connection of it must not give way to this one. */
+/* Returns whether the peer has closed its end before the answer, for example because this broker
+ * was stopped.  It may try again, and its next connection must not give way to this one. */
 static bool has_gone(const struct ulink_stranger *s)
 {
     char byte;
@@ -138,7 +142,7 @@ static void hello_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
 
     if ((n = framer_read(s->in, s->fd, l->scratch, ULINK_SCRATCH, false)) <= 0) {
         if (n == 0 || (errno != EAGAIN && errno != EINTR))
-            stranger_free(s); /* it has gone */
+            stranger_free(s); /* the peer has gone */
         return;
     }
     if ((s->bytes += (size_t)n) > HELLO_BYTES) {
@@ -186,7 +190,7 @@ static void limit_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     refuse(arg, "it has not identified itself");
 }
 
-/* -1 with errno: nothing was accepted. */
+/* Accept a connection.  Returns -1 with errno if none was accepted. */
 static int admit(ulink_t *l, int fd)
 {
     struct ulink_stranger *s = calloc(1, sizeof(*s));

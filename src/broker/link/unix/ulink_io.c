@@ -1,14 +1,14 @@
 /* ulink_io.c - connections of the local link to neighbors.
  *
- * Everything happens on the broker's loop: no thread lies between two brokers.  What is sent in one
- * pass is written at its end with one system call per neighbor, and one read takes all that waits,
- * up to ULINK_SCRATCH bytes.
+ * Purpose: all work is done in the loop of the broker: no thread is between two brokers.  The
+ * messages of one pass are written at its end, with one system call per neighbor, and one read
+ * takes all data that wait, up to ULINK_SCRATCH bytes.
  *
  *    outbound    try to connect --> hello is written --> accepted: UP
  *                     ^-- pause <-- no one listens        refused: GONE
  *
- * A ring successor that is gone is tried again when the core says so (again()).  The core may also
- * name another parent (move()): that is lost at once if nobody listens there.
+ * A ring successor that is gone is tried again when the core asks for it (again()).  The core may
+ * also name another parent (move()), which is lost at once if nobody listens there.
  *
  * Drawing (hop): what a hop adds to a request and its response: two wake-ups, six system calls.
  *
@@ -27,23 +27,25 @@
  *        |---> core: a hop back, or the client
  *
  * Invariants:
- *  1. The core is called from the reactor only, never from within a call of the core: what a call
- *     of the core finds out is noted, and reported at the end of the pass (flush_cb).
- *  2. The end of an UP connection is the loss of the neighbor, seen at once.  A neighbor that is
- *     silent while its connection stays open, because it is stopped, is found as silence.h says.
- *     The next broker of the ring is given patience until it accepts a connection; nothing watches
- *     another neighbor until then, but the join_timeout of the core.
+ *  1. The core is called from the reactor only, never from within a call of the core: a loss that a
+ *     call of the core detects is noted, and reported at the end of the pass (flush_cb).
+ *  2. The end of an UP connection is the loss of the neighbor, and is detected at once.  A neighbor
+ *     that is silent while its connection stays open, because it is stopped, is detected as
+ *     silence.h describes.  The next broker of the ring is given patience until it accepts a
+ *     connection; until another neighbor accepts one, only the join_timeout of the core applies.
  *  3. Queues are bounded: at queue_max messages or BYTES_MAX bytes the core gets EAGAIN.  Messages
- *     that may not be refused are accepted up to FORCED_MAX bytes; then the peer counts as lost.
- *  4. A child for which EVENT_BYTES_MAX bytes wait gets no events until some were written.  The
- *     core of that child notices the gap in the sequence numbers and asks for what it has missed.
- *  5. Nothing of the core is written to a neighbor that has not proved its key.
- *  6. Each pass handles at most PASS_MAX messages of a read; nothing more is read from that
- *     neighbor until the later passes have handled the rest.
- *  7. What a neighbor has sent before it closed its end is handled before the neighbor is lost.
+ *     that must not be refused are accepted up to FORCED_MAX bytes; then the peer counts as lost.
+ *  4. A child for which EVENT_BYTES_MAX bytes wait gets no events until some of them were written.
+ *     The core of that child notices the gap in the sequence numbers and requests the missing
+ *     events.
+ *  5. No message of the core is written to a neighbor that has not proved its key.
+ *  6. Each pass handles at most PASS_MAX messages of a read; that neighbor is not read again until
+ *     later passes have handled the rest.
+ *  7. Messages that a neighbor has sent before it closed its end are handled before the neighbor is
+ *     lost.
  *  8. The state of a neighbor (ulink_private.h) changes by the transitions of `moves` only.
  *
- * Failure: a neighbor that sends what is not a message is lost, with a sentence in the log.
+ * Failure: a neighbor that sends malformed data is lost, and the error is logged.
  */
 #include "config.h"
 #include <errno.h>
@@ -110,7 +112,7 @@ void ulink_peer_fail(struct ulink_peer *p, const char *why)
     flux_watcher_start(p->l->flush);
 }
 
-/* Close the connection of a peer that is gone, and discard what waits for it. */
+/* Close the connection of a peer that is gone, and discard the messages that wait for it. */
 static void discard(struct ulink_peer *p)
 {
     ulink_peer_close(p);
@@ -118,8 +120,8 @@ static void discard(struct ulink_peer *p)
     p->out = NULL;
 }
 
-/* An outbound connection that ended before it was accepted: another attempt follows, unless the
- * core has others to try. */
+/* Handle an outbound connection that ended before it was accepted: another attempt follows, unless
+ * the core has other parents to try. */
 static void try_later(struct ulink_peer *p)
 {
     if (p->ticket[0]) {
@@ -155,7 +157,7 @@ int ulink_peer_revive(struct ulink_peer *p)
     if (!out)
         return -1;
     if (!p->outbound)
-        report_lost(p->l); /* before the news that it is back */
+        report_lost(p->l); /* before the report that it is back */
     discard(p);
     p->out = out;
     set_state(p, ULINK_NEW);
@@ -213,7 +215,7 @@ static void mark_dirty(struct ulink_peer *p)
     flux_watcher_start(p->l->flush);
 }
 
-/* 0: all was written; 1: something waits; -1 with errno. */
+/* Write queued messages.  Returns 0 if all were written, 1 if some wait, -1 with errno. */
 static int write_out(struct ulink_peer *p)
 {
     int rc = outq_flush(p->out, p->fd);
@@ -242,7 +244,7 @@ static void peer_write(struct ulink_peer *p)
             ulink_peer_fail(p, strerror(errno));
             return;
         }
-        p->deaf = p->blocked = true; /* ready_cb finds the end, after what was sent before it */
+        p->deaf = p->blocked = true; /* ready_cb detects the end, after the data before it */
         rc = 0;
     }
     flux_fd_watcher_set(p->w, rc == 1 ? FLUX_POLLIN | FLUX_POLLOUT : FLUX_POLLIN);
@@ -307,8 +309,7 @@ static struct ulink_peer *peer_find(ulink_t *l, enum core_plane plane, uint32_t 
 {
     struct ulink_peer *out = plane == CORE_RING ? l->next : l->parent;
 
-    /* In a ring of two brokers the successor is also the predecessor: either connection reaches
-     * it. */
+    /* In a ring of two brokers the successor is also the predecessor: both connections reach it. */
     if (out && out->rank == rank && out->state != ULINK_GONE)
         return out;
     if (plane == CORE_TREE && !list_empty(&l->others) && (out = other_find(l, rank)))
@@ -407,7 +408,7 @@ void ulink_drop(void *arg, enum core_plane plane, uint32_t rank)
     mark_dirty(p);
 }
 
-/* Not for messages of the core. */
+/* Send a message of the link itself. */
 static int send_word(struct ulink_peer *p, enum ulink_word word, const void *in)
 {
     flux_msg_t *msg = ulink_word_create(word, in);
@@ -434,7 +435,7 @@ static void refused(struct ulink_peer *p, const flux_msg_t *msg)
     json_decref(owner);
 }
 
-/* The first message on an outbound connection. */
+/* Handle the first message on an outbound connection. */
 static void accepted(struct ulink_peer *p, const flux_msg_t *msg)
 {
     struct ulink_key in = {NULL};
@@ -564,7 +565,7 @@ static int say_hello(struct ulink_peer *p)
     outq_t *q = outq_create();
     int rc = -1;
 
-    /* A new socket has room for it. */
+    /* A new socket has room for the message. */
     if (msg && q && outq_send(q, p->fd, msg) == 0 && outq_bytes(q) == 0)
         rc = 0;
     outq_destroy(q);
@@ -598,7 +599,7 @@ void ulink_connect_peer(struct ulink_peer *p)
 
     if (connect_now(p, &err) == 0)
         return;
-    /* Not yet there, or its queue of connections is full. */
+    /* No process listens yet, or its queue of connections is full. */
     if (errno != ENOENT && errno != ECONNREFUSED && errno != EAGAIN)
         linklog(&p->l->log, LOG_ERR, "cannot connect to rank %u at %s: %s; trying again", p->rank,
                 p->uri, err.text);
@@ -612,7 +613,7 @@ static void judge(struct ulink_peer *p, bool probe)
     ulink_t *l = p->l;
     char why[64];
 
-    /* Nothing but this watches the next broker of the ring before its first message. */
+    /* Before its first message, only this check watches the next broker of the ring. */
     if (p->state != ULINK_UP && (p->state != ULINK_NEW || p->plane != CORE_RING || !p->outbound))
         return;
     switch (silence_judge(l->silence, &p->line,
@@ -632,7 +633,7 @@ static void judge(struct ulink_peer *p, bool probe)
     case SILENCE_FINE:
         break;
     }
-    /* What waits will serve as the sign of life once the peer reads again. */
+    /* Queued data will serve as the sign of life once the peer reads again. */
     if (probe && p->state == ULINK_UP && outq_bytes(p->out) == 0)
         (void)send_word(p, ULINK_BEAT, NULL);
 }
@@ -653,7 +654,7 @@ static void round_cb(void *arg, bool probe)
         judge(val, probe);
 }
 
-/* --- life --- */
+/* --- start and end --- */
 
 int ulink_io_start(ulink_t *l)
 {

@@ -1,7 +1,7 @@
 /* ulink_wire.c - the messages of the local link itself.
  *
- * They are requests with a strict JSON object as payload, on the same stream as the messages of the
- * core, which have other topics.
+ * Format: they are requests with a strict JSON object as payload, on the same stream as the
+ * messages of the core, which have other topics.
  */
 #include "config.h"
 #include "ulink_wire.h"

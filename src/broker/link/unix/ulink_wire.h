@@ -1,4 +1,5 @@
-/* The messages by which two ends of a local connection get to know each other: see ulink_wire.c. */
+/* The messages by which the two ends of a local connection identify themselves: see
+ * ulink_wire.c. */
 #ifndef ULINK_WIRE_H
 #define ULINK_WIRE_H
 
@@ -19,12 +20,12 @@ enum ulink_word {
 /* Texts point into the decoded message. */
 struct ulink_hello {
     int version;
-    uint32_t rank;     /* of the sender */
+    uint32_t rank;     /* rank of the sender */
     const char *plane; /* "tree" or "ring" */
-    const char *key;   /* of the sender; "": none are used */
+    const char *key;   /* key of the sender; "": keys are not used */
 };
 struct ulink_key {
-    const char *key; /* of the sender */
+    const char *key; /* key of the sender */
 };
 struct ulink_reason {
     const char *reason;

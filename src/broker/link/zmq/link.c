@@ -1,4 +1,4 @@
-/* The ZeroMQ link: its sockets, its keys, and the calls of its owner.
+/* link.c - the ZeroMQ link: its sockets, its keys, and the calls of its owner.
  *
  * Purpose: carry messages between a broker and its neighbors (tree parent, tree children, ring
  * predecessor and ring successor).  One broker has these sockets:
@@ -17,37 +17,41 @@
  *
  * A routing id has 13 bytes: 'T' (tree) or 'R' (ring), then the rank of the connecting broker, 4
  * random bytes of that broker, and the number of its attempts to connect, in big-endian order.  A
- * ROUTER ignores a connection whose id another one has; with these numbers it hears each connecting
- * socket, so that the link can refuse the second one of a rank with a reason.
+ * ROUTER ignores a connection whose id another connection has.  These numbers make the ids of all
+ * sockets that connect different, so the link receives the second connection of a rank as well, and
+ * can refuse it with a reason.
  *
  * Invariants:
  *  1. A connecting broker must own the key that was registered for its rank (link_allow()), or,
  *     when it is below a neighbor and has lost its parent, the key that the brokers between have
  *     reported (core_key_of()).  The link refuses a peer whose claimed rank and key do not match.
  *  2. A child's SUB socket subscribes to "" and then to "up.RANK.ATTEMPT", where ATTEMPT is the end
- *     of its routing id in hexadecimal digits.  The parent's XPUB socket shows the second
- *     subscription to the parent, which then knows that the child receives events.
+ *     of its routing id in hexadecimal digits.  The XPUB socket shows the second subscription to
+ *     the parent, which then knows that the child receives events.
  *  3. The monitors of the sockets report the end of a connection.  On a connecting socket the end
  *     counts once the handshake has succeeded; until then ZeroMQ retries, and the core's
  *     join_timeout limits the wait.  On a listening socket it counts once the peer has identified
  *     itself (link_gate.c).  A peer that loses one of its connections is lost.
- *  4. link_beat.c finds a peer that falls silent while its connections stay open, because the peer
- *     is stopped, its host has crashed, or the network is cut.
- *  5. One connection carries a neighbor (and to a child one more its events).  After its end
+ *  4. link_beat.c detects a peer that falls silent while its connections stay open, because the
+ *     peer is stopped, its host has crashed, or the network is cut.
+ *  5. One connection carries a neighbor, and another one the events to a child.  After its end
  *     another broker of the same rank, with the same key, may connect; the predecessor on the ring
  *     also while the end is not known here, but the session counts the rank as lost.  A broker
- *     connects again to its ring successor when the core asks for it, and to another parent, by
- *     new sockets: nothing that an earlier parent has sent, or that is known of its connection,
- *     can be taken for the new one's.  The connections of one attempt may be seen in any order, and
- *     after those of a later attempt: the one that accepts them goes by the attempt, whichever of
- *     its connections came first, and drops what comes from earlier ones.
+ *     connects again to its ring successor when the core asks for it.  It connects to another
+ *     parent by new sockets, so that neither messages of an earlier parent nor reports on its
+ *     connection can be taken for those of the new one.  The connections of one attempt may be
+ *     accepted in any order, and after those of a later attempt: the accepting broker goes by the
+ *     number of the attempt, whichever of its connections arrived first, and drops frames of
+ *     earlier attempts.
  *  6. The link calls the core from the reactor only, never from within a call of the core.
  *  7. Queues are bounded.  ZeroMQ holds at most HWM frames per connection and direction.  Beyond
- *     that the peer's own queue fills: at queue_max messages or BYTES_MAX bytes the core gets
- *     EAGAIN.  Messages that may not be refused are accepted up to FORCED_MAX bytes; then the peer
+ *     that the queue of the peer fills: at queue_max messages or BYTES_MAX bytes the core gets
+ *     EAGAIN.  Messages that must not be refused are accepted up to FORCED_MAX bytes; then the peer
  *     counts as lost (link_io.c).
  *  8. A leaf of a large session must stay small: there is one I/O thread, and the HWMs are low
  *     because a frame holds many messages.
+ *
+ * Failure: see link_io.c and link_gate.c.
  */
 #include <errno.h>
 #include <limits.h>
@@ -71,10 +75,10 @@
 #define HANDSHAKE_MS 120000 /* long: at bring-up, many brokers may share few cores */
 #define HANDSHAKE_TCP_MS \
     60000                   /* strangers can connect here; link_gate.c ends most of them earlier */
-#define FRAME_SLACK 1024    /* more than CURVE adds to a frame */
+#define FRAME_SLACK 1024    /* more than the bytes that CURVE adds to a frame */
 #define KEEPALIVE_MAX 3600. /* seconds */
 #define BACKLOG 4096
-#define MAX_SOCKETS 128 /* one that was closed counts until ZeroMQ's thread has ended it */
+#define MAX_SOCKETS 128 /* a closed socket counts until the thread of ZeroMQ has ended it */
 
 static void log_refusal(void *arg, const char *text)
 {
@@ -101,7 +105,7 @@ static void put_u32(uint8_t *to, uint32_t n)
         to[i] = (uint8_t)(n >> (24 - 8 * i));
 }
 
-/* The peer's next attempt begins: its routing id. */
+/* Begin the next attempt to connect to the peer, and write its routing id. */
 static void begin_attempt(struct link_peer *p, uint8_t *id)
 {
     link_t *l = p->l;
@@ -126,10 +130,10 @@ static int set_int(void *sock, int option, int value)
     return zmq_setsockopt(sock, option, &value, sizeof(value));
 }
 
-/* link_beat.c finds a silent peer.  The kernel finds a TCP connection that is broken while the
- * peer's other connections work, and carry signs of life for it.  ZeroMQ's heartbeats would find it
- * too, but they also count time during which both ends were suspended with their virtual machines,
- * and then end sound connections. */
+/* Set TCP keepalives.  link_beat.c detects a silent peer; the kernel detects a TCP connection that
+ * is broken while other connections of the peer work and carry signs of life for it.  The
+ * heartbeats of ZeroMQ would detect it too, but they also count time during which both ends were
+ * suspended with their virtual machines, and then end sound connections. */
 static int set_keepalive(const link_t *l, void *sock)
 {
     double patience = l->live.lost > 0. ? l->live.patience / 2. : 0.;
@@ -143,8 +147,8 @@ static int set_keepalive(const link_t *l, void *sock)
         set_int(sock, ZMQ_TCP_KEEPALIVE_INTVL, (sec + 3) / 4) < 0 ||
         set_int(sock, ZMQ_TCP_KEEPALIVE_CNT, 4) < 0)
         return -1;
-    /* This limit applies while data waits for an acknowledgment, when the kernel sends no
-     * keepalives. It is longer because a peer may be stopped, and read nothing, for nearly
+    /* This limit applies while data wait for an acknowledgment, when the kernel sends no
+     * keepalives.  It is longer because a peer may be stopped, and read nothing, for nearly
      * live.patience. */
     return set_int(sock, ZMQ_TCP_MAXRT, 4000 * sec);
 }
@@ -155,8 +159,8 @@ static struct link_source *open_source(link_t *l, int which, int type,
 {
     struct link_source *src = &l->src[which];
     bool events = which == SRC_PUB || which == SRC_SUB;
-    int64_t max = LINK_FRAME_MAX + FRAME_SLACK; /* holds before a peer is authenticated, and
-                                                   after */
+    /* This limit holds before a peer is authenticated, and after. */
+    int64_t max = LINK_FRAME_MAX + FRAME_SLACK;
 
     src->l = l;
     src->drain = drain;
@@ -206,7 +210,8 @@ static bool key_ok(const char *key)
     return key && strlen(key) == ZAP_KEY_SIZE && zmq_z85_decode(bin, key);
 }
 
-/* Must come first: ZeroMQ's threads would block on monitor events that nobody reads. */
+/* Stop the monitors first: the threads of ZeroMQ would block on monitor events that are not
+ * read. */
 static void stop_monitors(link_t *l)
 {
     static const int watched[] = {SRC_IN, SRC_UP, SRC_RING, SRC_PUB};
@@ -226,7 +231,7 @@ static void close_source(struct link_source *src)
     src->uri = NULL;
 }
 
-/* Close a socket, and drop what waits in it. */
+/* Close a socket, and drop the frames that wait in it. */
 static void end_source(struct link_source *src)
 {
     flux_watcher_destroy(src->w);
@@ -237,7 +242,7 @@ static void end_source(struct link_source *src)
     close_source(src);
 }
 
-/* --- life --- */
+/* --- start and end --- */
 
 static void peer_free(void *val)
 {
@@ -313,7 +318,7 @@ static int open_context(link_t *l, errmsg_t *err)
     return 0;
 }
 
-/* What follows a '+' names the UNIX socket of a broker whose links are mixed. */
+/* Cut off the part after '+', which names the UNIX socket of a broker with mixed links. */
 static void trim(char *uri)
 {
     if (str_starts(uri, "tcp://"))
@@ -478,7 +483,7 @@ int link_card(void *arg, struct control_card *card)
 int link_rebind(void *arg, errmsg_t *err)
 {
     link_t *l = arg;
-    static const int bound[] = {SRC_IN, SRC_PUB}; /* the other URIs are those of peers */
+    static const int bound[] = {SRC_IN, SRC_PUB}; /* the other URIs are addresses of peers */
     int made = 0;
 
     for (size_t i = 0; i < sizeof(bound) / sizeof(bound[0]); i++) {
@@ -548,7 +553,7 @@ static int connect_source(struct link_source *src, const char *uri, const char *
     return 0;
 }
 
-/* Watch what happens to the connection of `src`. */
+/* Monitor the connection of `src`. */
 static int monitor(link_t *l, struct link_source *src, int which)
 {
     const int events = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
@@ -557,7 +562,7 @@ static int monitor(link_t *l, struct link_source *src, int which)
     struct link_source *mon = &l->src[which];
     char address[32];
 
-    /* The name of a socket that was closed is not free at once. */
+    /* The name of a closed socket is not free at once. */
     snprintf(address, sizeof(address), "inproc://monitor.%u", l->monitors++);
     mon->l = l;
     mon->peer = src->peer;
@@ -569,7 +574,7 @@ static int monitor(link_t *l, struct link_source *src, int which)
     return 0;
 }
 
-/* NULL with an error message. */
+/* Add a neighbor to which this broker connects.  Returns NULL with an error message. */
 static struct link_peer *add_outbound(link_t *l, enum core_plane plane, uint32_t rank,
                                       errmsg_t *err)
 {
@@ -600,7 +605,7 @@ static int connect_peer(struct link_peer *p, const char *uri, const char *key, e
     }
     if (connect_source(src, uri, key, err) < 0)
         return -1;
-    link_send_word(p, ""); /* tells the gate at the other end whose connection this is */
+    link_send_word(p, ""); /* identifies the connection to the gate at the other end */
     return 0;
 }
 
@@ -650,7 +655,7 @@ int link_again(void *arg, enum core_plane plane, uint32_t rank)
         zmq_connect(p->source->sock, p->source->uri) < 0)
         return -1;
     link_peer_renew(p);
-    link_send_word(p, ""); /* tells the gate at the other end whose connection this is */
+    link_send_word(p, ""); /* identifies the connection to the gate at the other end */
     flux_watcher_start(l->flush);
     return 0;
 }

@@ -1,6 +1,7 @@
-/* The production link: the ZeroMQ sockets between one broker and its neighbors.
+/* The ZeroMQ link: the sockets between one broker and its neighbors.
  *
- * Thread rules: a link belongs to the broker's main thread (ZeroMQ's own I/O threads stay inside).
+ * Thread rules: a link belongs to the main thread of the broker (the I/O threads of ZeroMQ stay
+ * inside).
  */
 #ifndef BROKER_LINK_H
 #define BROKER_LINK_H

@@ -1,20 +1,22 @@
-/* Signs of life between neighbors.
+/* link_beat.c - signs of life between neighbors.
  *
- * Purpose: find a neighbor that is silent although its connections are open (silence.h).  A sign of
- * life is an empty frame.  Each end sends it on the connection of the tree and on that of the ring;
- * a parent also with its events, whose connection may break alone.
+ * Purpose: detect a neighbor that is silent although its connections are open (silence.h).  A sign
+ * of life is an empty frame.  Each end sends it on the connection of the tree and on that of the
+ * ring.  A parent sends it with its events as well, whose connection may break alone.
  *
  * Invariants:
- *  1. Only received frames count.  Data that waits to be sent plays no part, so no queue towards a
- *     peer, in this process or in the kernel, can hide that the peer is dead.  ZeroMQ's own
- *     heartbeats fail here: they wait behind stuck data, and end sound connections after both ends
- *     were stopped (link.c).
- *  2. A large message that is on its way is not silence: ZeroMQ hands it over when it is complete,
- *     so the kernel is asked when something came last, where it knows (TCP).
- *  3. A peer is watched from its first frame on, and its events from the first of them.  Until then
- *     the core's join_timeout applies to neighbors in the tree.  The next broker of the ring, which
- *     nothing else watches, is watched from the handshake on; otherwise requests to one that stops
- *     early would wait for ever.
+ *  1. Only received frames count.  Data that wait to be sent do not affect the verdict, so no queue
+ *     towards a peer, in this process or in the kernel, can hide that the peer is dead.  The
+ *     heartbeats of ZeroMQ fail here: they wait behind stuck data, and end sound connections after
+ *     both ends were stopped (link.c).
+ *  2. A large message on its way is not silence.  ZeroMQ hands it over when it is complete, so the
+ *     kernel is asked for the time of the last data, where it knows the time (TCP).
+ *  3. A peer is watched from its first frame on, and its events from the first event on.  Until
+ *     then the core's join_timeout applies to neighbors in the tree.  The next broker of the ring,
+ *     to which no other limit applies, is watched from the handshake on; otherwise requests to a
+ *     broker that stops early would wait forever.
+ *
+ * Failure: where the kernel does not report the time of the last data, only complete frames count.
  */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -23,7 +25,8 @@
 
 #include "link_private.h"
 
-/* Invariant 2.  A connection that has ended is found otherwise, whatever its descriptor is now. */
+/* Ask the kernel for the time of the last data (invariant 2).  The monitor reports a connection
+ * that has ended, whatever the descriptor refers to now. */
 static void ask_kernel(const link_t *l, struct silence_line *line, int fd)
 {
     struct tcp_info info;
@@ -96,7 +99,7 @@ static void round_cb(void *arg, bool probe)
         judge_peer(val, probe);
     if (probe && l->event_up > 0 && l->events.count == 0)
         (void)zmq_send(l->src[SRC_PUB].sock, "", 0, ZMQ_DONTWAIT);
-    flux_watcher_start(l->flush); /* to check the sockets that were used (rule 1 of link_io.c) */
+    flux_watcher_start(l->flush); /* check the sockets that were used (invariant 1 of link_io.c) */
 }
 
 int link_beat_start(link_t *l)

@@ -1,22 +1,23 @@
-/* Who connects to the link: the claims of connections, and which of them carry a neighbor.
+/* link_claim.c - the claims of connections, and the connections that carry a neighbor.
  *
- * Purpose: a frame says by its routing id, or as a subscription, which rank has sent it, and CURVE
- * has proved the key of the sender.  This file decides whether that rank is, or becomes, a neighbor
- * that this connection carries.
+ * Purpose: a frame names, by its routing id or as a subscription, the rank that has sent it, and
+ * CURVE has proved the key of the sender.  This file decides whether that rank is, or becomes, a
+ * neighbor that this connection carries.
  *
  * Format: see link.c for the routing ids, and for the topic of the subscription that is a claim.
  *
  * Invariants:
  *  1. A connection carries a neighbor only if its sender has the key of that rank: link_allow() has
- *     named it, or, for a rank that has lost its parent, the brokers between have (core_key_of()).
+ *     named the key, or, for a rank that has lost its parent, the brokers between have reported it
+ *     (core_key_of()).
  *  2. A neighbor is carried by the connections of one attempt (link.attempt).  The first connection
- *     of a later one, whether it is for messages or events, takes the place of both: the core
- *     hears that the neighbor was lost, and is back.
- *  3. What the neighbor was known by gives way when it is gone, when the session counts the rank as
- *     lost, or when it has lost its parent, and has not been welcomed: then it has tried for long
- *     enough.  Otherwise the later one is refused.
- *  4. Of an attempt before that one nothing is accepted.  Its sender has closed it, so nothing is
- *     logged, or cut off: the descriptor may be that of a later connection.
+ *     of a later attempt, whether it is for messages or events, takes the place of both: the core
+ *     is notified that the neighbor was lost, and is back.
+ *  3. The earlier attempt gives way when the neighbor is gone, when the session counts the rank as
+ *     lost, or when the neighbor has lost its parent and was not welcomed: it has then given up the
+ *     earlier attempt.  Otherwise the later attempt is refused.
+ *  4. Connections of an attempt before the present one are not accepted.  Their sender has closed
+ *     them, so nothing is logged, or cut off: the descriptor may be that of a later connection.
  *
  * Failure: a claim that is refused is logged, and the connection is cut off (link_gate.c).
  */
@@ -34,8 +35,8 @@
 
 /* --- claims --- */
 
-/* Does the peer own the key of the rank that it claims?  CURVE has proved the key, and zap.c has
- * returned it as the user id. */
+/* Returns whether the peer owns the key of the rank that it claims.  CURVE has proved the key, and
+ * zap.c has returned it as the user id. */
 static bool owns(const link_t *l, const char *key, zmq_msg_t *frame)
 {
     const char *user;
@@ -51,8 +52,8 @@ static bool claim_ok(const struct link_peer *p, zmq_msg_t *frame)
     return owns(p->l, p->key, frame);
 }
 
-/* It has lost its parent, and is below this broker.  NULL: it is not taken over.  An earlier
- * connection, which the core has not welcomed, gives way: the broker has tried for long enough. */
+/* Admit a broker below this one that has lost its parent.  Returns NULL if the core does not adopt
+ * it.  An earlier connection without a welcome gives way: the broker has given it up. */
 static struct link_peer *adopt(link_t *l, uint32_t rank, zmq_msg_t *frame)
 {
     const char *key = l->curve ? core_key_of(l->core, rank) : "";
@@ -67,13 +68,13 @@ static struct link_peer *adopt(link_t *l, uint32_t rank, zmq_msg_t *frame)
     return p;
 }
 
-/* Does this link, and no other, carry the neighbor? */
+/* Returns whether this link, and no other one, carries the neighbor. */
 static bool claimed(const struct link_peer *p)
 {
     return !p->l->claim || p->l->claim(p->l->claim_arg, p->plane, p->rank);
 }
 
-/* Refuse the sender: log the reason, tell it to the sender, and cut the connection off. */
+/* Refuse the sender: log the reason, send it to the sender, and cut the connection off. */
 static void turn_away(link_t *l, zmq_msg_t *id, zmq_msg_t *frame, const char *why, const char *fmt,
                       ...) __attribute__((format(printf, 5, 6)));
 
@@ -101,7 +102,8 @@ static bool same_attempt(const struct link_peer *p, struct link_attempt at)
     return p->attempt.broker == at.broker && p->attempt.number == at.number;
 }
 
-/* Invariant 4.  True if the frame is of an attempt that its broker has given up. */
+/* Drop a frame of an attempt that its broker has given up (invariant 4).  Returns true for such a
+ * frame. */
 static bool drop_outdated(link_t *l, const struct link_peer *p, struct link_attempt at)
 {
     if (!p || p->attempt.broker != at.broker || at.number >= p->attempt.number)
@@ -110,14 +112,14 @@ static bool drop_outdated(link_t *l, const struct link_peer *p, struct link_atte
     return true;
 }
 
-/* Has the neighbor another connection, which does not give way? */
+/* Returns whether the neighbor has another connection, which does not give way. */
 static bool is_taken(const struct link_peer *p, struct link_attempt at)
 {
     return p->attempt.number && !same_attempt(p, at) && p->state != LINK_GONE && !p->adopted &&
            !core_peer_stale(p->l->core, p->plane, p->rank);
 }
 
-/* The peer of a connection of this attempt, with regard to who may become a child. */
+/* Return the peer of a connection of this attempt, which may become a child. */
 static struct link_peer *expect(link_t *l, enum core_plane plane, uint32_t rank,
                                 struct link_attempt at, zmq_msg_t *frame)
 {
@@ -128,7 +130,7 @@ static struct link_peer *expect(link_t *l, enum core_plane plane, uint32_t rank,
     return p;
 }
 
-/* A connection of this attempt, whose broker has the key of the rank, is the peer's. */
+/* Give the peer a connection of this attempt, whose broker has the key of the rank. */
 static void enter(struct link_peer *p, struct link_attempt at)
 {
     link_t *l = p->l;
@@ -141,7 +143,7 @@ static void enter(struct link_peer *p, struct link_attempt at)
     p->attempt = at;
     if (first)
         return;
-    link_report_lost(l); /* before the news that it is back */
+    link_report_lost(l); /* before the report that it is back */
     link_gate_forget(l, p);
     link_peer_renew(p);
     core_peer_back(l->core, p->plane, p->rank);
@@ -231,7 +233,7 @@ static bool parse_subscription(zmq_msg_t *frame, uint32_t *rank, struct link_att
 
     if (len < 1 + strlen(UP_PREFIX) || len > sizeof(topic) || data[0] != 1 ||
         memcmp(data + 1, UP_PREFIX, strlen(UP_PREFIX)) != 0)
-        return false; /* "" */
+        return false; /* the subscription to "" */
     memcpy(topic, data + 1, len - 1);
     topic[len - 1] = '\0';
     if (!(dot = strrchr(topic, '.')))
@@ -243,8 +245,8 @@ static bool parse_subscription(zmq_msg_t *frame, uint32_t *rank, struct link_att
     return at->number > 0 && str2u32(topic + strlen(UP_PREFIX), rank) == 0;
 }
 
-/* The monitor of the socket reports the end of a subscription: an unsubscription does not say which
- * child it came from. */
+/* Take a subscription.  The monitor of the socket reports its end, because an unsubscription does
+ * not name the child that it came from. */
 void link_take_subscription(link_t *l, zmq_msg_t *frame)
 {
     const char *why = NULL;

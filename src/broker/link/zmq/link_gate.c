@@ -1,45 +1,49 @@
-/* The gate of the link: which connections may stay open, and how connections end.
+/* link_gate.c - the gate of the link: which connections may stay open, and how connections end.
  *
- * The monitor of a listening socket reports each connection that is accepted and each that ends, by
- * the number of its descriptor.  ZeroMQ gives the same number with each message that came over the
- * connection.  This file therefore knows of every incoming connection whether a neighbor has
- * identified itself on it:
+ * Purpose: the monitor of a listening socket reports each connection that is accepted and each that
+ * ends, by the number of its descriptor.  ZeroMQ gives the same number with each message that came
+ * over the connection.  This file therefore knows of every incoming connection whether a neighbor
+ * has identified itself on it:
  *
- * state     meaning                                    left when (by)
- * strange   accepted; the peer is not identified yet   a frame with a neighbor's rank and key came:
- *                                                      kept (link_gate_admit).  Cut off (on_sweep,
- *                                                      bound_strangers), or ended by the peer
- * kept      it belongs to a neighbor (conn.peer)       it ended: that neighbor is lost (ended); or
- *                                                      a later attempt took its place: strange
- *                                                      (link_gate_forget)
+ *    state     meaning                                    left when (by)
+ *    strange   accepted; the peer is not identified yet   a frame with a neighbor's rank and key
+ *    came:
+ *                                                         kept (link_gate_admit).  Cut off
+ *                                                         (on_sweep, bound_strangers), or ended by
+ *                                                         the peer
+ *    kept      it belongs to a neighbor (conn.peer)       it ended: that neighbor is lost (ended);
+ *    or
+ *                                                         a later attempt took its place: strange
+ *                                                         (link_gate_forget)
  *
  * Invariants:
- *  1. Strange TCP connections are bounded: per address by what all neighbors of this broker would
- *     need if they shared one host, and in total.  Beyond a bound the oldest is cut off, so that a
- *     stranger cannot keep a neighbor out by connecting first.
- *  2. A connection on which nobody has identified itself within SHOW_AFTER seconds is cut off.  On
- *     TCP with CURVE, to which strangers can connect, the limit depends on earlier connections from
- *     the same address (link_patience.h).  (ZeroMQ ends an unfinished handshake after the longest
- *     of these times: ZMQ_HANDSHAKE_IVL.)
- *  3. ZMQ_MAXMSGSIZE, the size of one frame (link_queue.h), bounds what ZeroMQ allocates for a
- *     strange connection.
- *  4. A descriptor belongs to ZeroMQ's thread, which may close it, and reuse it for another
+ *  1. Strange TCP connections are bounded: per address by the number that all neighbors of this
+ *     broker would need if they shared one host, and in total.  Beyond a bound the oldest is cut
+ *     off, so that a stranger cannot keep a neighbor out by connecting first.
+ *  2. A connection on which no neighbor has identified itself within SHOW_AFTER seconds is cut off.
+ *     On TCP with CURVE, to which strangers can connect, the limit depends on earlier connections
+ *     from the same address (link_patience.h).  (ZeroMQ ends an unfinished handshake after the
+ *     longest of these times: ZMQ_HANDSHAKE_IVL.)
+ *  3. ZMQ_MAXMSGSIZE, the size of one frame (link_queue.h), bounds the memory that ZeroMQ allocates
+ *     for a strange connection.
+ *  4. A descriptor belongs to the thread of ZeroMQ, which may close it, and reuse it for another
  *     connection, at any time.  To cut a connection off, this file therefore duplicates the
- *     descriptor and checks the duplicate's address first.
- *  5. All that a neighbor sent before its connection ended is read before the end is reported, so
- *     that a goodbye is not taken for a loss.
+ *     descriptor and checks the address of the duplicate first.
+ *  5. All frames that a neighbor sent before its connection ended are read before the end is
+ *     reported, so that a goodbye is not taken for a loss.
  *  6. A connection may have the number of an earlier one, whose frames are still to be read.  So
- *     all that the monitors have reported is read before a connection is looked up, and what is
- *     known of a connection follows the latest frame: if that is another neighbor's than before,
- *     the connection of that one has ended.
- *  7. The reason of a failed handshake comes in the event before the one that reports the end of
- *     the connection.  Only the latter has the descriptor, and so the address.
+ *     all reports of the monitors are read before a connection is looked up, and the entry of a
+ *     connection follows the latest frame: if that frame is from another neighbor than before, the
+ *     connection of the earlier neighbor has ended.
+ *  7. The reason of a failed handshake is in the event before the one that reports the end of the
+ *     connection.  Only the latter has the descriptor, and so the address.
  *
- * Failure: without memory for its entry, a connection is not counted, and link_beat.c notices its
+ * Failure: without memory for its entry, a connection is not counted, and link_beat.c detects its
  * end.  A ROUTER ignores a connection whose routing id another one has, and it forgets an id some
- * time after it has reported the end of the connection.  So a neighbor is not heard whose first
- * connection ended in its handshake, and that connects again before the ROUTER has forgotten the
- * first.  It waits until it is cut off as a stranger, or its join_timeout is over, and then ends.
+ * time after it has reported the end of the connection.  So the frames of a neighbor are not
+ * received if its first connection ended in its handshake, and it connects again before the ROUTER
+ * has forgotten the first one.  Such a neighbor waits until it is cut off as a stranger, or its
+ * join_timeout is over, and then ends.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -55,14 +59,14 @@
 #include "link_patience.h"
 #include "link_private.h"
 
-#define SHOW_AFTER 60.  /* as HANDSHAKE_TCP_MS of link.c */
-#define KNOWN_AFTER 10. /* the first limit for a neighbor to prove its key */
+#define SHOW_AFTER 60.  /* equal to HANDSHAKE_TCP_MS of link.c */
+#define KNOWN_AFTER 10. /* first limit for a neighbor to prove its key */
 #define SWEEP_EVERY 1.
-#define ADDRESS_SLACK 16 /* strange connections per address, beyond what all neighbors need ... */
+#define ADDRESS_SLACK 16 /* strange connections per address, besides those of neighbors ... */
 #define TOTAL_SLACK 256  /* ... and of all addresses together */
 #define TELL_EVERY 10.   /* seconds between two messages about failing handshakes with one peer */
 #define LOG_MAX 5        /* messages about failed handshakes of strangers ... */
-#define LOG_PERIOD 60.   /* ... in this many seconds */
+#define LOG_PERIOD 60.   /* ... in this number of seconds */
 #define ADDRESS_SIZE 80
 
 struct conn {
@@ -72,10 +76,10 @@ struct conn {
     double since;
     double limit; /* seconds for the peer to identify itself */
     bool tcp;
-    bool rejected; /* the limit stays: it is not, or not any more, a neighbor's */
+    bool rejected; /* the limit stays: the connection was refused, or its attempt was replaced */
     bool cut;
     bool over;
-    uint16_t failed; /* its handshake, by this event; 0: it has not */
+    uint16_t failed; /* event of its failed handshake; 0: none */
     uint32_t failed_value;
     struct link_peer *peer;  /* NULL: strange */
     char host[ADDRESS_SIZE]; /* "" for UNIX sockets */
@@ -85,11 +89,11 @@ struct conn {
 struct link_gate {
     link_t *l;
     hmap_t *conns; /* which << 32 | fd -> struct conn */
-    hmap_t *hosts; /* host -> number of strange connections, as a pointer's value */
+    hmap_t *hosts; /* host -> number of strange connections, stored as a pointer */
     link_patience_t *patience;
     struct list_node strange;
     size_t nstrange;
-    struct list_node over; /* connections that have ended, which is to be reported */
+    struct list_node over; /* connections whose end is to be reported */
     size_t host_max, total_max;
     flux_watcher_t *sweep;
     uint16_t failed[SRC_COUNT]; /* the latest handshake failure, until its connection ends */
@@ -100,7 +104,7 @@ struct link_gate {
 
 /* --- addresses of connections --- */
 
-/* Get the address of the peer of socket `fd`.  False when `fd` is not a connection. */
+/* Get the address of the peer of socket `fd`.  Returns false when `fd` is not a connection. */
 static bool peer_address(int fd, char *host, char *address, bool *tcp)
 {
     struct sockaddr_storage ss;
@@ -202,7 +206,7 @@ static void bound_strangers(struct link_gate *g, const struct conn *fresh)
     }
 }
 
-/* Seconds that the peer of this connection has to identify itself. */
+/* Return the seconds that the peer of this connection has to identify itself. */
 static double limit_of(const struct link_gate *g, const struct conn *c)
 {
     if (!c->tcp || !g->l->curve)
@@ -229,7 +233,8 @@ static void accepted(struct link_gate *g, int which, int fd)
         bound_strangers(g, c);
 }
 
-/* Invariant 2.  Frames that came while this broker was stopped are read first. */
+/* Cut off the connections whose limit has passed (invariant 2).  Frames that came while this broker
+ * was stopped are read first. */
 static void on_sweep(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     struct link_gate *g = arg;
@@ -242,7 +247,7 @@ static void on_sweep(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     {
         struct conn *c = list_entry(it, struct conn, node);
 
-        /* Its address may have become a neighbor's meanwhile. */
+        /* A neighbor may have proved its key at this address in the meantime. */
         if (!c->rejected && limit_of(g, c) > c->limit)
             c->limit = limit_of(g, c);
         if (now - c->since < c->limit)
@@ -309,7 +314,8 @@ static void ended(struct link_gate *g, struct conn *c)
         leave_peer(c);
 }
 
-/* Its end is reported from drain_gate(): the caller may be reading frames. */
+/* Note the end of a connection.  It is reported from drain_gate(), because the caller may be
+ * reading frames. */
 static void over(struct link_gate *g, int which, int fd)
 {
     struct conn *c = hmap_take_u64(g->conns, (uint64_t)which << 32 | (uint32_t)fd);
@@ -324,7 +330,7 @@ static void over(struct link_gate *g, int which, int fd)
     g->failed[which] = 0;
 }
 
-/* Read what the monitor of a socket has reported. */
+/* Read the reports of the monitor of a socket. */
 static void read_events(struct link_gate *g, int which)
 {
     struct link_source *mon = &g->l->src[which == SRC_IN ? SRC_IN_MON : SRC_PUB_MON];
@@ -381,7 +387,8 @@ int link_gate_guard(link_t *l, int which)
     snprintf(address, sizeof(address), "inproc://gate.%d", which);
     mon->l = l;
     mon->drain = drain_gate;
-    /* Unbounded: otherwise ZeroMQ's I/O thread could block here, and with it every connection. */
+    /* The queue is unbounded: otherwise the I/O thread of ZeroMQ could block here, and with it
+     * every connection. */
     if (zmq_socket_monitor(l->src[which].sock, address, events) < 0 ||
         !(mon->sock = zmq_socket(l->ctx, ZMQ_PAIR)) ||
         zmq_setsockopt(mon->sock, ZMQ_LINGER, &zero, sizeof(zero)) < 0 ||
@@ -439,7 +446,7 @@ void link_gate_reject(link_t *l, int which, zmq_msg_t *frame)
     if (which == SRC_PUB) {
         leave_strange(l->gate, c);
         cut(c);
-    } else if (!list_empty(&c->node)) { /* cut off later: leave it time to read the reason */
+    } else if (!list_empty(&c->node)) { /* cut off later, so that it has time to read the reason */
         c->rejected = true;
         c->limit = 0.;
         list_remove(&c->node);
@@ -485,7 +492,7 @@ void link_gate_known(link_t *l, const char *host)
 
 /* --- connections that this broker opens --- */
 
-/* Report a failed handshake, which ZeroMQ will retry, unless the core has others to try. */
+/* Report a failed handshake, which ZeroMQ will retry, unless the core has other parents to try. */
 static void tell_trying(struct link_peer *p, const char *text)
 {
     double now = flux_reactor_now(p->l->r);
@@ -546,7 +553,7 @@ void link_drain_monitor(struct link_source *src)
     }
 }
 
-/* --- life --- */
+/* --- start and end --- */
 
 struct link_gate *link_gate_create(link_t *l)
 {

@@ -1,31 +1,33 @@
-/* What the link does when a socket is ready.
+/* link_io.c - the work of the link when a socket is ready.
  *
- * ZeroMQ's descriptor is edge-triggered and belongs to the socket's command queue, not to its
+ * ZeroMQ's descriptor is edge-triggered and belongs to the command queue of the socket, not to its
  * messages: any call on the socket may consume the edge.
  *
  * Invariants:
- *  1. After every operation on a socket its ZMQ_EVENTS are queried.  If there is something to read,
- *     the socket is marked, and a timer of 0 seconds reads it in the next turn of the reactor. The
- *     same happens to a socket that has more than one turn's worth of input (BATCH_FRAMES,
- *     BATCH_BYTES), so that other descriptors get their turn.
- *  2. Messages to be sent are collected.  They are handed to ZeroMQ when the reactor has nothing
- *     else to do in this turn, or as soon as they fill a frame.  No message waits for later ones.
+ *  1. After every operation on a socket its ZMQ_EVENTS are queried.  If frames wait to be read, the
+ *     socket is marked, and a timer of 0 seconds reads it in the next turn of the reactor.  A
+ *     socket that has more input than one turn handles (BATCH_FRAMES, BATCH_BYTES) is marked as
+ *     well, so that other descriptors get their turn.
+ *  2. Messages to be sent are collected.  They are handed to ZeroMQ when the reactor has no other
+ *     work in this turn, or as soon as they fill a frame.  No message waits for later ones.
  *  3. A peer is blocked when ZeroMQ accepts no more frames for it.  Sending is retried whenever its
  *     socket becomes ready, and also every RETRY seconds, since another call may have consumed the
  *     edge.
  *  4. One child that is too slow for the events stops them for all children, for at most
  *     EVENT_PATIENCE seconds or EVENT_BYTES_MAX bytes.  Then the events are sent without it, and
- *     the core of that child notices the gap in the sequence numbers and asks for what it has
- *     missed.
+ *     the core of that child notices the gap in the sequence numbers and requests the missing
+ *     events.
  *  5. A peer whose connection fails during a call of the core is put on a list, and reported from
  *     the reactor.
  *  6. A message larger than a frame travels as a ZeroMQ message of several parts, which ZeroMQ
  *     delivers completely or not at all.
  *  7. A child that was dropped is expected to disconnect by itself.  If it is still connected after
  *     CUT_AFTER seconds, it gets the word "cut", which it treats as the loss of its parent.  So
- *     does a lost peer that is heard again, because it was stopped for long or one of its
+ *     does a lost peer from which a frame arrives, because it was stopped for long or one of its
  *     connections survived: otherwise it would wait for answers forever.
  *  8. The state of a peer (link_private.h) changes by the transitions of `moves` only.
+ *
+ * Failure: received data that are not a message are counted, logged and dropped.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -63,7 +65,7 @@ static void set_state(struct link_peer *p, enum link_peer_state state)
     p->state = state;
 }
 
-/* Discard what waits for the peer; send and accept nothing more. */
+/* Discard the messages that wait for the peer; send and accept no further ones. */
 static void peer_close(struct link_peer *p)
 {
     set_state(p, LINK_GONE);
@@ -123,8 +125,8 @@ void link_report_lost(link_t *l)
 
 /* --- sending --- */
 
-/* `begun`: earlier parts of the same message were sent.  1: sent; 0: retry later; -1: the peer is
- * gone. */
+/* Send a frame; `begun`: earlier parts of the same message were sent.  Returns 1: sent; 0: retry
+ * later; -1: the peer is gone. */
 static int send_frame(struct link_peer *p, zmq_msg_t *frame, bool begun, bool more)
 {
     void *sock = p->source->sock;
@@ -165,7 +167,7 @@ static void peer_flush(struct link_peer *p)
     }
 }
 
-/* Tell the core that it may send again.  Called from the reactor only. */
+/* Notify the core that it may send again.  Called from the reactor only. */
 static void peer_tell_room(struct link_peer *p)
 {
     if (p->l->started && p->was_full && p->state != LINK_GONE &&
@@ -220,7 +222,7 @@ static void events_flush(link_t *l)
     }
 }
 
-/* Rule 1, for a socket on which something was sent. */
+/* Apply invariant 1 to a socket on which a frame was sent. */
 static void look_again(struct link_source *src)
 {
     link_t *l = src->l;
@@ -294,8 +296,9 @@ static struct link_peer *peer_find(link_t *l, enum core_plane plane, uint32_t ra
 
     if (plane == CORE_EVENT)
         return NULL;
-    /* In a ring of two brokers the successor is also the predecessor.  Its connection to us carries
-     * the responses to its requests, and ours carries our requests; either reaches it. */
+    /* In a ring of two brokers the successor is also the predecessor.  Its connection to this
+     * broker carries the responses to its requests, and the connection of this broker carries its
+     * own requests; both reach it. */
     if (out && out->rank == rank && out->state != LINK_GONE)
         return out;
     return link_inbound(l, plane, rank);
@@ -342,8 +345,8 @@ static int op_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *
     note_peak(l, &p->queue);
     if (!p->blocked && p->queue.bytes >= LINK_FRAME_MAX)
         peer_flush(p);
-    /* Even if all was sent: the core may have got EAGAIN just before, and must be told of the
-     * room. */
+    /* Even if all messages were sent: the core may have got EAGAIN just before, and must be
+     * notified of the room. */
     if (list_empty(&p->work) && p->state != LINK_GONE && (p->queue.count > 0 || p->was_full))
         list_append(&l->dirty, &p->work);
     flux_watcher_start(l->flush); /* also to check the socket after peer_flush() */
@@ -383,8 +386,8 @@ void link_send_word(struct link_peer *p, const char *text)
     zmq_msg_close(&word);
 }
 
-/* Rule 7.  A child that said goodbye needs no word: ZeroMQ would delay the end of this broker to
- * deliver it. */
+/* Send "cut" (invariant 7).  A child that said goodbye does not get the word: ZeroMQ would delay
+ * the end of this broker to deliver it. */
 static void peer_cut(struct link_peer *p)
 {
     link_t *l = p->l;
@@ -449,7 +452,7 @@ const struct core_link_ops link_ops = {
 
 /* --- receiving --- */
 
-/* Pass the messages of one frame to the core.  False when the frame is not valid. */
+/* Pass the messages of one frame to the core.  Returns false when the frame is not valid. */
 static bool take_messages(link_t *l, enum core_plane plane, uint32_t from, const char *p,
                           size_t len)
 {
@@ -474,7 +477,8 @@ static bool take_messages(link_t *l, enum core_plane plane, uint32_t from, const
     return true;
 }
 
-/* Its first byte is that of a message, and its second one that of another format. */
+/* Returns whether the first byte is that of a message, and the second one that of another
+ * format. */
 static bool is_other_version(const char *data, size_t len)
 {
     return len > LINK_WORD_MAX && flux_msg_frame_size(data, 1, NULL) == 0 &&
@@ -525,7 +529,7 @@ static void take_frame(struct link_peer *p, int fd, const char *data, size_t len
     }
 }
 
-/* One input: a frame, or (rule 6) the joined parts of a large message. */
+/* One input: a frame, or the joined parts of a large message (invariant 6). */
 struct incoming {
     zmq_msg_t id;    /* ROUTER: the sender's routing id */
     zmq_msg_t first; /* holds the properties of the connection */
@@ -570,7 +574,8 @@ static bool join_parts(void *sock, struct incoming *in)
     return good && have == (size_t)size;
 }
 
-/* Receive one message.  False when there is none.  The caller calls release() afterwards. */
+/* Receive one message.  Returns false when there is none.  The caller calls release()
+ * afterwards. */
 static bool receive(void *sock, bool router, struct incoming *in)
 {
     memset(in, 0, sizeof(*in));
@@ -736,7 +741,7 @@ static int watch(link_t *l, struct link_source *src)
         !(src->w = flux_fd_watcher_create(l->r, fd, FLUX_POLLIN, on_source, src)))
         return -1;
     flux_watcher_start(src->w);
-    src->again = true; /* read what came in before the socket was watched */
+    src->again = true; /* read the frames that arrived before the socket was watched */
     return 0;
 }
 

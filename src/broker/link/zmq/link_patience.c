@@ -1,4 +1,5 @@
-/* link_patience.c - how long a connection from an address may take until its peer is identified.
+/* link_patience.c - the time that a connection from an address may take until its peer is
+ * identified.
  *
  *    entry of an address           created or changed by         limit of its next connection
  *    none                          -                             first
@@ -8,8 +9,8 @@
  * Invariants:
  *  1. Limits are between `first` and `most`.
  *  2. Connections that had the same limit, and timed out together, raise it once.
- *  3. There are at most HOSTS_MAX entries: a new one replaces the one that was changed longest ago.
- *     An entry is forgotten FORGET_AFTER seconds after its last change.
+ *  3. There are at most HOSTS_MAX entries: a new one replaces the entry with the oldest change.  An
+ *     entry is forgotten FORGET_AFTER seconds after its last change.
  *
  * Failure: without memory for an entry its address keeps `first`.
  */
@@ -36,7 +37,7 @@ struct host {
 struct link_patience {
     double first, most;
     hmap_t *hosts;
-    struct list_node order; /* changed longest ago first */
+    struct list_node order; /* the entry with the oldest change first */
 };
 
 link_patience_t *link_patience_create(double first, double most)
@@ -73,7 +74,8 @@ static void forget(link_patience_t *p, struct host *h)
     free(hmap_take(p->hosts, h->name));
 }
 
-/* The entry of `host`, created if necessary, marked as changed now.  NULL without memory. */
+/* Return the entry of `host`, created if necessary, with the time of its change set to now.
+ * Returns NULL with ENOMEM. */
 static struct host *change(link_patience_t *p, const char *host, double now)
 {
     struct host *h = hmap_get(p->hosts, host);

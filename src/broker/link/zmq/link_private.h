@@ -1,6 +1,12 @@
-/* What the files of the link share.  link.c: sockets, keys, and the public calls.  link_io.c: what
- * happens when a socket is ready.  link_claim.c: who connects.  link_gate.c: incoming connections,
- * and the monitors.  link_beat.c: signs of life.  link_queue.c: queues of messages.
+/* Declarations that the files of the link share.
+ *
+ *     link.c           sockets, keys, and the public calls
+ *     link_io.c        the work when a socket is ready
+ *     link_claim.c     which broker has connected
+ *     link_gate.c      incoming connections, and the monitors
+ *     link_patience.c  the limits for incoming connections
+ *     link_beat.c      signs of life
+ *     link_queue.c     queues of messages
  */
 #ifndef BROKER_LINK_PRIVATE_H
 #define BROKER_LINK_PRIVATE_H
@@ -22,7 +28,7 @@
 
 /* One attempt of a broker to connect to a neighbor, which has one or two connections. */
 struct link_attempt {
-    uint32_t broker; /* random: a later broker of the same rank has another one */
+    uint32_t broker; /* random number: a later broker of the same rank has another one */
     uint32_t number; /* the later, the larger; 0: none */
 };
 
@@ -41,22 +47,22 @@ struct link_peer {
     link_t *l;
     enum core_plane plane; /* CORE_TREE or CORE_RING */
     uint32_t rank;
-    bool outbound; /* we connected to it (parent, ring successor); otherwise it connected to us */
+    bool outbound; /* this broker connects to it (parent, ring successor) */
     enum link_peer_state state;
     bool handshaken; /* outbound: the handshake succeeded, so the end of the connection is final */
     bool greeted;    /* inbound: its connection is known to the gate */
     struct silence_line line;
-    int fd;         /* of the connection on which the last frame came; only to be asked about */
+    int fd;         /* descriptor of the connection of the last frame; only for queries */
     double logged;  /* reactor time of the last log message about its handshakes; 0: none */
     bool event_up;  /* child: its event connection is in place */
-    bool connected; /* child: the same, even after this broker has given the child up */
+    bool connected; /* child: its event connection exists, even after this broker gave it up */
     bool cut_due;   /* given up by this broker; it gets the word "cut" if it stays connected */
     bool was_full;  /* the core got EAGAIN */
     bool blocked;   /* ZeroMQ accepts no more for now */
     struct link_source *source;
     bool adopted; /* inbound: it has lost its parent, and is not a neighbor by the shape */
     bool tries;   /* outbound: the core has other parents to try */
-    struct link_attempt attempt; /* its, or ours: connections of another one are not its own */
+    struct link_attempt attempt; /* present attempt: other connections do not belong to the peer */
     bool named;                  /* inbound: a frame with its key came, on the connection ... */
     uint8_t id[LINK_ID_SIZE];    /* ... with this routing id */
     char key[LINK_KEY_SIZE];     /* "": not allowed to connect */
@@ -71,10 +77,10 @@ struct link_source {
     link_t *l;
     void *sock;
     flux_watcher_t *w;
-    /* Read a bounded part of what has come in. */
+    /* Read a bounded part of the frames that have arrived. */
     void (*drain)(struct link_source *src);
     struct link_peer *peer; /* the peer behind an outbound socket or its monitor */
-    bool again;             /* something may be left: read without waiting for the descriptor */
+    bool again;             /* frames may be left: read without waiting for the descriptor */
     char *uri;              /* connected or bound to */
 };
 
@@ -102,12 +108,12 @@ struct link {
     struct silence_limits live;
     double handshake; /* seconds; 0: the default of link_gate.c */
     size_t queue_max;
-    size_t peak; /* most bytes that have waited for one neighbor, or for all as events */
+    size_t peak; /* maximum of bytes that have waited for one neighbor, or for all as events */
     struct linklog log;
     bool (*claim)(void *arg, enum core_plane plane, uint32_t rank);
     void *claim_arg;
-    char *card_tree, *card_event; /* NULL: those at which it listens */
-    unsigned monitors;            /* sockets that were ever watched: for names */
+    char *card_tree, *card_event; /* NULL: the addresses at which it listens */
+    unsigned monitors;            /* number of sockets ever monitored, for names */
     struct link_attempt attempt;  /* the latest one */
 
     uint32_t rank;
@@ -131,12 +137,12 @@ struct link {
     flux_watcher_t *cut;            /* timer: see peer_cut() */
     flux_watcher_t *retry;          /* timer, only while something is blocked */
     silence_t *silence;             /* see link_beat.c */
-    struct silence_line event_line; /* the parent's events ... */
+    struct silence_line event_line; /* line of the parent's events ... */
     int event_fd;
-    bool event_heard; /* ... of which some have come */
+    bool event_heard; /* ... of which one has arrived */
     struct link_gate *gate;
     struct {                           /* for tests */
-        uint64_t msgs_out, frames_out; /* messages per frame tell how well batching works */
+        uint64_t msgs_out, frames_out; /* messages per frame measure the batching */
         uint64_t malformed;            /* dropped: not a message */
         uint64_t misclaimed;           /* dropped: the peer's rank and key do not match */
         uint64_t outdated;             /* dropped: of an attempt before the latest one */
@@ -146,32 +152,33 @@ struct link {
 
 /* link_io.c */
 int link_io_start(link_t *l);
-int link_io_watch(link_t *l); /* sockets that were opened since; -1 with errno */
+int link_io_watch(link_t *l); /* watch the sockets opened since; -1 with errno */
 void link_io_stop(link_t *l);
-/* Hand ZeroMQ all that it accepts. */
+/* Hand ZeroMQ all frames that it accepts. */
 void link_io_flush(link_t *l);
 void link_drain_in(struct link_source *src);
 void link_drain_peer(struct link_source *src);
 void link_drain_monitor(struct link_source *src);
-void link_drain_all_in(link_t *l); /* read all that has come in at SRC_IN */
-/* Nothing more is to be said about this peer: discard what waits for it. */
+void link_drain_all_in(link_t *l); /* read all frames that have arrived at SRC_IN */
+/* End the reports about this peer, and discard the messages that wait for it. */
 void link_peer_leave(struct link_peer *p);
-/* Forget what an earlier connection has left behind: the peer is LINK_NEW. */
+/* Forget the state of an earlier connection: the peer is LINK_NEW. */
 void link_peer_renew(struct link_peer *p);
-/* The peer is lost: discard what waits for it, and tell the core from the reactor. */
+/* Handle the loss of a peer: discard the messages that wait for it, and notify the core from the
+ * reactor. */
 void link_peer_fail(struct link_peer *p, const char *why);
 /* Send a word (which may be empty) past the queue.  It is dropped if it cannot be sent now. */
 void link_send_word(struct link_peer *p, const char *word);
-/* Tell the core of peers that are lost.  Called from the reactor only. */
+/* Notify the core of lost peers.  Called from the reactor only. */
 void link_report_lost(link_t *l);
 void link_drain_pub(struct link_source *src);
 void link_drain_sub(struct link_source *src);
 void link_drain_zap(struct link_source *src);
 
 /* link_claim.c */
-/* The peer that has sent this frame.  NULL: it is refused. */
+/* Return the peer that has sent this frame, or NULL after refusing it. */
 struct link_peer *link_identify(link_t *l, zmq_msg_t *id, zmq_msg_t *frame);
-/* A subscription: to all events, or to a topic by which a child says that it gets them. */
+/* Take a subscription: to all events, or to the topic by which a child shows that it gets them. */
 void link_take_subscription(link_t *l, zmq_msg_t *frame);
 
 /* link_gate.c */
@@ -179,15 +186,15 @@ struct link_gate *link_gate_create(link_t *l);
 void link_gate_destroy(struct link_gate *g);
 /* Monitor the connections of the bound socket `which` (SRC_IN, SRC_PUB). */
 int link_gate_guard(link_t *l, int which);
-/* The connection on which `frame` came belongs to neighbor `p`, as its key proves. */
+/* Admit the connection of `frame`, which belongs to neighbor `p`, as its key proves. */
 void link_gate_admit(link_t *l, int which, zmq_msg_t *frame, struct link_peer *p);
-/* The sender of `frame` is not a neighbor: cut its connection off. */
+/* Cut off the connection of `frame`, whose sender is not a neighbor. */
 void link_gate_reject(link_t *l, int which, zmq_msg_t *frame);
-/* "ADDRESS:PORT" of the connection on which `frame` came. */
+/* Return "ADDRESS:PORT" of the connection of `frame`. */
 const char *link_gate_address(link_t *l, int which, zmq_msg_t *frame);
-/* The connections of this neighbor are of an earlier attempt: they are not its own any more. */
+/* Detach the connections of an earlier attempt from this neighbor. */
 void link_gate_forget(link_t *l, struct link_peer *p);
-/* A neighbor has proved its key on a connection from this address. */
+/* Note that a neighbor has proved its key on a connection from this address. */
 void link_gate_known(link_t *l, const char *host);
 int link_gate_start(link_t *l);
 void link_gate_stop(link_t *l);
@@ -210,7 +217,7 @@ int link_again(void *arg, enum core_plane plane, uint32_t rank);
 int link_start(void *arg, errmsg_t *err);
 void link_destroy(void *arg);
 
-/* Expect a neighbor that connects.  NULL with ENOMEM. */
+/* Expect a neighbor that connects.  Returns NULL with ENOMEM. */
 struct link_peer *link_add_inbound(link_t *l, enum core_plane plane, uint32_t rank);
 struct link_peer *link_inbound(const link_t *l, enum core_plane plane, uint32_t rank);
 

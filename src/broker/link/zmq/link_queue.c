@@ -1,17 +1,17 @@
-/* A queue of messages that makes frames.
+/* link_queue.c - a queue of messages that makes frames.
  *
  * Invariants:
  *  1. `count` and `bytes` include every message that ZeroMQ has not taken, encoded or not, so the
- *     owner's bounds hold.
- *  2. Messages are encoded directly into the frame, once: nothing is copied between message and
+ *     bounds of the owner hold.
+ *  2. Messages are encoded directly into the frame, once: there is no copy between message and
  *     frame.
  *  3. The messages of `frame` stay in the ring until link_queue_sent(), so that the queue stays
- *     complete when making a frame fails.
+ *     complete when a frame cannot be made.
  *  4. A message larger than LINK_FRAME_MAX is encoded once into a `link_whole`, and is sent as a
- *     ZeroMQ message of several parts that share this memory.  ZeroMQ's threads release their
- *     references, so the counter is atomic.  A part is at most one frame: the limit on what a
- *     stranger can make a broker allocate before authentication (ZMQ_MAXMSGSIZE) can therefore be
- *     one frame.
+ *     ZeroMQ message of several parts that share this memory.  The threads of ZeroMQ release their
+ *     references, so the counter is atomic.  A part is at most one frame: the limit on the memory
+ *     that a stranger can make a broker allocate before authentication (ZMQ_MAXMSGSIZE) can
+ *     therefore be one frame.
  *
  * Failure: without memory the queue is unchanged, and the caller gets ENOMEM.
  */
@@ -61,7 +61,7 @@ static void drop_front(struct link_queue *q, size_t n)
     }
     INVARIANT(1, n <= q->count);
     q->count -= n;
-    if (q->count == 0 && q->cap > 1024) { /* release what a burst allocated */
+    if (q->count == 0 && q->cap > 1024) { /* release the memory of a burst */
         free(q->ring);
         q->ring = NULL;
         q->cap = q->head = 0;

@@ -1,4 +1,4 @@
-/* A handler of ZAP, ZeroMQ's authentication protocol.
+/* zap.c - a handler of ZAP, the authentication protocol of ZeroMQ.
  *
  * Format: a request has the frames
  *
@@ -10,14 +10,14 @@
  *     version, request id, status code, status text, user id, metadata.
  *
  * Invariants:
- *  1. Anything but such a request for mechanism CURVE is refused with status 400 if it has an
- *     envelope and a request id, and dropped otherwise.  Requests come from ZeroMQ itself, not from
- *     the peer, so this protects against other versions, not against attacks.
+ *  1. A message other than such a request for mechanism CURVE is refused with status 400 if it has
+ *     an envelope and a request id, and dropped otherwise.  Requests come from ZeroMQ itself, not
+ *     from the peer, so this protects against other versions, not against attacks.
  *  2. A key is admitted only if zap_allow() has named it, or the owner knows it.
  *  3. Refusals are counted, and logged at most LOG_MAX times in LOG_PERIOD seconds, so that a
  *     stranger who keeps connecting cannot fill a log.
  *
- * Failure: an answer that cannot be sent (ZeroMQ's session has ended) is dropped.
+ * Failure: an answer that cannot be sent (the session of ZeroMQ has ended) is dropped.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -49,7 +49,7 @@ enum {
 
 struct zap {
     void *sock;
-    hmap_t *keys; /* 32 bytes -> the same in Z85 */
+    hmap_t *keys; /* key of 32 bytes -> the same key in Z85 */
     struct zap_callbacks cb;
     void *arg;
     uint64_t refused;
@@ -200,7 +200,7 @@ static void decide(zap_t *z, zmq_msg_t *frames, int count, double now)
 }
 
 /* Receive one complete request; frames in excess are read and discarded.  Returns the number of
- * frames, 0 when there is no request. */
+ * frames, or 0 when there is no request. */
 static int receive(zap_t *z, zmq_msg_t *frames)
 {
     int count = 0;
