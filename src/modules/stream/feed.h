@@ -34,8 +34,8 @@ struct feed_record {
 /* A process that is notified; or a mark, which gets no message. */
 struct feed_listener {
     struct list_node node; /* in feed.behind or feed.current */
-    uint64_t seen;         /* it was notified of all items up to this number, */
-    uint64_t heard;        /* and of all records up to this number */
+    uint64_t seen;         /* number of the last item of which it was notified */
+    uint64_t heard;        /* number of the last record of which it was notified */
     bool mark;
 };
 

@@ -26,7 +26,7 @@
 #include "registry.h"
 
 #define FORMAT_MAX_LEN ((size_t)512 * 1024)
-#define FORMATS_MAX_LEN ((size_t)64 * 1024 * 1024) /* of all streams */
+#define FORMATS_MAX_LEN ((size_t)64 * 1024 * 1024) /* bytes of the formats of all streams */
 #define SHARE_MAX_LEN (FORMATS_MAX_LEN / 4)        /* bytes of the formats of one client */
 
 void formats_forget(struct stream *s)

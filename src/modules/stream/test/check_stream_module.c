@@ -1,6 +1,5 @@
-/* check_stream_module.c - what clients may take of the module stream, how much it does at a time,
- * and what writers and readers know of each other: an instance on a handle and a clock of the
- * test's own. */
+/* check_stream_module.c - the bounds on the clients of the module stream, the work that it does per
+ * turn, and the notices of writers and readers: an instance on a handle and a clock of the test. */
 #include "config.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,31 +16,31 @@ extern const struct flux_module flux_module_stream;
 #define KEY "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define PEERS_MAX 20000
 
-/* Who has sent a request, by its match tag. */
+/* The sender of a request, by its match tag. */
 struct peer {
     enum { NONE, WRITER, READER } kind;
     uint32_t client;
     uint32_t rank;
-    uint64_t number; /* of a writer, once it is known */
-    uint64_t last;   /* the largest number of a writer that a reader was told of */
-    unsigned told;   /* responses, */
-    unsigned items;  /* what was in them */
-    hmap_t *knows;   /* a reader: writers; a writer: readers and what they want */
+    uint64_t number; /* number of a writer; 0: unknown */
+    uint64_t last;   /* the largest number of a writer in the responses to a reader */
+    unsigned told;   /* number of responses, */
+    unsigned items;  /* and of the items in them */
+    hmap_t *knows;   /* a reader: the writers; a writer: the readers and their demands */
     bool paused;
-    int errnum; /* that has ended the request */
+    int errnum; /* error that has ended the request */
 };
 
 struct bed {
     struct fake f;
     struct still still;
     void *ctx;
-    int errnum; /* of the last response; -1: none */
+    int errnum; /* error of the last response; -1: none */
     char text[400];
     struct peer *peers;
-    uint32_t tag;    /* of the last request */
-    uint32_t answer; /* tag of the last response */
-    unsigned did;    /* responses, and what was in them */
-    json_t *list;    /* the last one */
+    uint32_t tag;    /* match tag of the last request */
+    uint32_t answer; /* match tag of the last response */
+    unsigned did;    /* number of responses and of the items in them */
+    json_t *list;    /* the last list */
 };
 
 static void wants(hmap_t *knows, const json_t *o)
@@ -54,7 +53,7 @@ static void wants(hmap_t *knows, const json_t *o)
     ck_assert_ptr_nonnull(json_object_get(o, "policy"));
 }
 
-/* What is told to a reader: nothing twice, and no end of what it does not know. */
+/* Take a response to a reader: it names a writer once, and the end only of a known writer. */
 static void take_reader(struct peer *p, const json_t *o)
 {
     const json_t *gone = json_object_get(o, "gone");
@@ -162,7 +161,7 @@ static void bed_free(struct bed *b)
     free(b);
 }
 
-/* A request of one of several clients; returns the errno of the last response, or -1. */
+/* Send a request of one of several clients.  Returns the errno of the last response, or -1. */
 static int ask_tag(struct bed *b, const char *topic, uint32_t client, unsigned flags,
                    const char *json, uint32_t tag)
 {
@@ -217,7 +216,8 @@ static int write_stream(struct bed *b, uint32_t client, const char *name, uint32
     return ask_tag(b, "stream.write", client, FLUX_MSGF_STREAMING, json, b->tag);
 }
 
-/* Its number is its match tag; it is at another place if that is even. */
+/* Send a request to read.  The number of the reader is its match tag; its place is another one if
+ * the tag is even. */
 static int read_stream(struct bed *b, uint32_t client, const char *name, const char *onoff)
 {
     char json[400];
@@ -248,8 +248,8 @@ static void disconnect(struct bed *b, uint32_t client)
     ask(b, "stream.disconnect", client, FLUX_MSGF_NORESPONSE, "{}");
 }
 
-/* Turns until there is nothing to be done; returns how many.  None does more than fits into a
- * slice, and the end of each listener's turn. */
+/* Turn the reactor until the module has no work left.  Returns the number of turns.  No turn does
+ * more work than fits into a slice, and the end of each listener's turn. */
 static unsigned settle(struct bed *b)
 {
     unsigned turns = 0;
@@ -263,7 +263,7 @@ static unsigned settle(struct bed *b)
     return turns;
 }
 
-/* All formats together are bounded, and what a stream has had is given back. */
+/* All formats together are bounded, and the bytes of a stream are given back at its end. */
 START_TEST(formats)
 {
     struct bed *b = bed_create();
@@ -295,7 +295,8 @@ static int format_of(struct bed *b, const char *name)
     return ask(b, "stream.format", 9, 0, json);
 }
 
-/* No client takes all room for formats, also not when it inherits those of clients that leave. */
+/* No client takes all room for formats, not even when it inherits the formats of clients that
+ * leave. */
 START_TEST(format_shares)
 {
     struct bed *b = bed_create();
@@ -308,11 +309,11 @@ START_TEST(format_shares)
         ck_assert_int_eq(define(b, 1, name, each), i < 32 ? 0 : EBUSY);
     }
     ck_assert_ptr_nonnull(strstr(b->text, "one client has defined have at most 16777216 bytes"));
-    ck_assert_int_eq(define(b, 1, "s0", each), 0); /* another one instead */
+    ck_assert_int_eq(define(b, 1, "s0", each), 0); /* replaces a format */
     ck_assert_int_eq(define(b, 1, "s0", each - 10), 0);
     ck_assert_int_eq(define(b, 1, "s32", 11), EBUSY);
     ck_assert_int_eq(define(b, 2, "s32", 11), 0);
-    disconnect(b, 1); /* all counts for client 2, which has no room for the last, s0 */
+    disconnect(b, 1); /* the formats count for client 2, which has no room for the last one, s0 */
     for (unsigned i = 0; i <= 32; i++) {
         snprintf(name, sizeof(name), "s%u", i);
         ck_assert_int_eq(format_of(b, name), i == 0 ? ENODATA : 0);
@@ -346,7 +347,8 @@ START_TEST(shares)
 }
 END_TEST
 
-/* The epoch that the last response has, and that a reader finds in its last one. */
+/* Return the epoch in the last response to the writer, which the reader finds in its last response
+ * as well. */
 static unsigned epoch_of(struct bed *b)
 {
     const char *at = strstr(b->text, "\"epoch\":");
@@ -356,13 +358,14 @@ static unsigned epoch_of(struct bed *b)
     return epoch;
 }
 
-/* The epoch of a stream rises when a rank joins again, or a group begins; writers that are
- * restarted together have one; and an instance that did not see the earlier ones learns of them. */
+/* The epoch of a stream rises when a rank joins again, or a group begins.  Writers that are
+ * restarted together have one epoch.  An instance that did not know the earlier epochs learns
+ * them. */
 START_TEST(epochs)
 {
     static const struct {
-        uint32_t client; /* that leaves first; 0: nobody */
-        uint32_t rank;   /* that joins then */
+        uint32_t client; /* client that leaves first; 0: none */
+        uint32_t rank;   /* rank that joins then */
         unsigned epoch;
     } joins[] = {{0, 0, 1}, {0, 1, 1}, {0, 2, 1}, {1, 0, 2}, {2, 1, 2}, {1, 0, 3}, {3, 2, 3}};
     struct bed *b = bed_create();
@@ -393,8 +396,8 @@ END_TEST
 
 #define MANY 3000
 
-/* Many writers: what readers are told of them, and they of a pause, takes many turns, and so does
- * a list; the answer comes when all is done. */
+/* Many writers: it takes many turns to notify the readers of them, to notify them of a pause, and
+ * to list the stream; the answer follows when all work is done. */
 START_TEST(many_writers)
 {
     struct bed *b = bed_create();
@@ -422,7 +425,7 @@ START_TEST(many_writers)
              MANY);
     ck_assert_msg(strncmp(b->text, want, strlen(want)) == 0, "%s", b->text);
     ck_assert_int_eq(ask(b, "stream.remove", 1, 0, "{\"name\":\"s\"}"), -1);
-    ck_assert_int_eq(write_stream(b, 1, "s", 0, 1), 0); /* another one, of the same name */
+    ck_assert_int_eq(write_stream(b, 1, "s", 0, 1), 0); /* another stream of the same name */
     ck_assert_uint_ge(settle(b), MANY / FLUX_SLICE_THINGS);
     for (unsigned i = 1; i <= MANY + 2; i++)
         ck_assert_int_eq(b->peers[i].errnum, ECANCELED);
@@ -458,7 +461,7 @@ START_TEST(many_readers)
 }
 END_TEST
 
-/* A list goes on while streams come and go around the place where it is, and its writers. */
+/* A list continues while streams come and go around its place, and its writers. */
 START_TEST(list_meanwhile)
 {
     struct bed *b = bed_create();
@@ -479,7 +482,7 @@ START_TEST(list_meanwhile)
         still_turn(&b->still);
         disconnect(b, turns);
         disconnect(b, 399 - turns);
-        disconnect(b, 100 * turns + 60); /* near where it is */
+        disconnect(b, 100 * turns + 60); /* near the place of the list */
         snprintf(name, sizeof(name), "a%03u", turns);
         write_stream(b, 1000, name, 0, 1);
     }
@@ -501,14 +504,14 @@ START_TEST(list_meanwhile)
 }
 END_TEST
 
-/* --- by chance --- */
+/* --- random operations --- */
 
 #define RANKS 12
 
 struct world {
     struct bed *b;
     unsigned seed;
-    uint32_t writers[RANKS]; /* their tags; 0: none */
+    uint32_t writers[RANKS]; /* tags of the writers; 0: none */
     uint32_t readers[RANKS];
     bool on;
 };
@@ -562,7 +565,8 @@ static void change(struct world *w)
     }
 }
 
-/* Each reader knows exactly the writers that there are; all writers know the same of readers. */
+/* Check that each reader knows exactly the present writers, and all writers have the same knowledge
+ * of readers. */
 static void agree(struct world *w)
 {
     struct bed *b = w->b;
