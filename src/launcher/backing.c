@@ -51,7 +51,7 @@
 #include "libutil/hostmark.h"
 #include "libutil/strutil.h"
 
-#define LAUNCHER_TOKEN_LEN 16 /* as launchlink.c makes them */
+#define LAUNCHER_TOKEN_LEN 16 /* length of the tokens that launchlink.c makes */
 
 static bool usable(const char *dir)
 {

@@ -65,13 +65,14 @@ struct task {
 /* state     of a job                                        left when
  * NEW       its directory is made                           its prolog, server or tasks start
  * PROLOG    its prolog runs (hook.c)                        the prolog has ended
- * STARTING  plugins are called (lua.c), and its PMIx        that is ready, or the job is killed
- *           server starts (pmix.c)
+ * STARTING  plugins are called (lua.c), and its PMIx        the server is ready, or the job is
+ *           server starts (pmix.c)                          killed
  * SPAWNING  starters start tasks (starter.c)                all have been started, or one cannot
- *                                                           be; or the job is killed and nothing of
- *                                                           it hangs, or what hangs is given up
+ *                                                           be; or the job is killed, and no work
+ *                                                           of it hangs, or its hanging works are
+ *                                                           given up
  * RUNNING   tasks run                                       the last task was reaped
- * ENDING    its processes are killed, pipes are drained,    nothing remains
+ * ENDING    its processes are killed, pipes are drained,    no process, pipe or epilog remains
  *           its epilog runs
  * OVER      DONE was sent, or the launcher ends; the job is freed at once, or, as a ghost, when its
  *           works have come back
@@ -131,7 +132,7 @@ struct nodejob {
     hmap_t *opened;          /* names of output files */
     hmap_t *outfiles;        /* name -> struct outfile */
     cpu_set_t cpus;
-    uint32_t ntasks; /* on this node */
+    uint32_t ntasks; /* number of tasks on this node */
     uint32_t nspawned;
     uint32_t running;
     struct wire_times times;
@@ -217,7 +218,7 @@ struct launcher {
     uint32_t tag_next;
     struct rlimit files; /* limit of open files for tasks */
     char *config;        /* text that holds `uri` and the strings below */
-    const char *uri;     /* of the local broker; may be NULL */
+    const char *uri;     /* URI of the local broker; may be NULL */
     const char *libpmi;  /* may be NULL */
     const char *prolog;  /* programs; may be NULL */
     const char *epilog;
@@ -232,14 +233,14 @@ struct launcher {
     struct bind *bind;
     struct offers *offers; /* NULL: no offer was made yet */
     bool childless;        /* there was no child of any kind at the last reaping */
-    const char *rank;      /* of the local broker, as text */
+    const char *rank;      /* rank of the local broker, as text */
     const char *lost;      /* token of the lost launcher before this one, or NULL */
     uint32_t remain;       /* processes of the lost launcher that the last sweep found */
     bool configured;       /* WIRE_CONFIG has arrived */
     int pmixd;             /* PMIx server: 1: installed; -1: not installed; 0: unknown */
     int sweeps;            /* number of sweeps that remain */
     int unsure;            /* number of these that may find nothing, but be unable to examine all */
-    char token[17];        /* of this launcher, random */
+    char token[17];        /* random token of this launcher */
     char **outer;          /* marks of the launchers of the sessions around this one */
     size_t nouter;
     char *dirname; /* base of backing directories */

@@ -125,7 +125,7 @@ struct serving {
     char **envp;
     char *path, *mark, *preload;
     const char *lib; /* NULL: none */
-    int fd;          /* of the child */
+    int fd;          /* descriptor of the child for the connection */
     struct rlimit rl;
     struct spawn_limit tag;
     struct spawn_fd fds[5];

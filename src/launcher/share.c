@@ -55,7 +55,7 @@ struct share {
     uint32_t leader;
     struct source door;
     /* members of a leader */
-    uint8_t *joined; /* by node */
+    uint8_t *joined; /* followers that have joined, by node */
     uint32_t nfollowers;
     struct list_node peers;
     /* members of a follower */

@@ -1,7 +1,7 @@
-/* The directory of a launcher beside others: one that starts takes it for stale, locks it and
- * removes it, at any moment until the launcher holds the lock.  No job may be without its directory
- * for that.  The test is the other launcher; the kernel's list of locks tells that somebody
- * waits. */
+/* check_backing.c - the directory of a launcher beside other launchers: a launcher that starts
+ * takes the directory for stale, locks it and removes it, at any moment until its owner holds the
+ * lock.  No job may be without its directory for that.  The test acts as the other launcher; the
+ * list of locks of the kernel shows that a thread waits. */
 #include "config.h"
 #include <fcntl.h>
 #include <pthread.h>
@@ -21,7 +21,7 @@
 #define TOKEN "0123456789abcdef"
 #define OTHER "fedcba9876543210"
 
-/* --- what backing.c calls --- */
+/* --- functions that backing.c calls --- */
 
 void nodejob_work(struct nodejob *j, struct batch *b, struct work *w)
 {
@@ -39,7 +39,7 @@ void starter_batch_add(struct launcher *l, struct batch *b, struct work *w)
     list_append(&b->todo, &w->node);
 }
 
-/* --- a launcher and a job of it --- */
+/* --- a launcher and its job --- */
 
 static char tmp[64], upper[128], other[128];
 
@@ -98,7 +98,7 @@ static void attempt_end(struct attempt *a)
     a->w->done(a->w);
 }
 
-/* Does a thread wait for a lock on this directory? */
+/* Returns whether a thread waits for a lock on this directory. */
 static bool waited_for(ino_t ino)
 {
     FILE *f = fopen("/proc/locks", "r");
@@ -165,7 +165,7 @@ START_TEST(taken_for_stale)
     ask(&l, &two, 2);
     attempt_start(&a, &one);
     await_waiter(&a, ino);
-    attempt_start(&b, &two); /* as when the first one hangs */
+    attempt_start(&b, &two); /* as when the first attempt hangs */
     ck_assert_int_eq(rmdir(upper), 0);
     close(fd);
     attempt_end(&a);
@@ -176,7 +176,7 @@ START_TEST(taken_for_stale)
 }
 END_TEST
 
-/* One that found nothing stale lets go without removing. */
+/* A launcher that found nothing stale releases the lock without removing the directory. */
 START_TEST(looked_at)
 {
     struct launcher l = launcher();

@@ -1,5 +1,5 @@
-/* Which processors a core has: numbered as hwloc numbers cores, whatever the numbers of processors;
- * and asked of this machine alone. */
+/* check_hwloc_map.c - the processors of a core: numbered as hwloc numbers cores, whatever the
+ * numbers of processors, and determined by this machine alone. */
 #include "config.h"
 #include <hwloc.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static cpu_set_t *machine(const char *synthetic, size_t *n)
     return cores;
 }
 
-/* "0,4 2,6 ...": the processors of core after core. */
+/* Format the processors of the cores, one core after the other: "0,4 2,6 ...". */
 static void text_of(const cpu_set_t *cores, size_t n, char *buf)
 {
     *buf = '\0';
@@ -44,7 +44,7 @@ static const struct {
     {"pack:1 die:2 core:2 pu:1(indexes=0,2,1,3)", "0 2 1 3"},
     {"pack:1 l3:2 core:2 pu:1(indexes=0,2,1,3)", "0 2 1 3"},
     {"pack:2 group:2 [numa] core:2 pu:1(indexes=0,2,1,3,4,6,5,7)", "0 2 1 3 4 6 5 7"},
-    {"pack:2 pu:2(indexes=0,2,1,3)", "0 2 1 3"}, /* no cores: processors are */
+    {"pack:2 pu:2(indexes=0,2,1,3)", "0 2 1 3"}, /* without cores, processors count as cores */
 };
 
 START_TEST(order)
@@ -62,7 +62,8 @@ START_TEST(order)
 }
 END_TEST
 
-/* The number of a core is what lstopo shows: hwloc's logical index when nothing is left out. */
+/* The number of a core is the one that lstopo shows: the logical index of hwloc when nothing is
+ * left out. */
 START_TEST(logical)
 {
     for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
@@ -100,8 +101,8 @@ START_TEST(refused)
 }
 END_TEST
 
-/* This machine: each processor that we may use is one core's; variables change nothing, and are
- * there afterwards. */
+/* On this machine each processor that the process may use belongs to one core.  Variables do not
+ * change that, and are there afterwards. */
 START_TEST(live)
 {
     static const char *const names[] = {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT",
@@ -133,7 +134,8 @@ START_TEST(live)
 }
 END_TEST
 
-/* One bound to a processor keeps the numbers of cores, and what it may use of its own. */
+/* A process bound to one processor keeps the numbers of cores, and of its own core the processor
+ * that it may use. */
 START_TEST(bound)
 {
     cpu_set_t own, one, *cores, *now;
