@@ -41,7 +41,7 @@
 
 #include "names.h"
 
-#define WINDOW_MOST (1ull << 40) /* of credit: a larger number is an error */
+#define WINDOW_MOST (1ull << 40) /* bytes of credit: a larger number is an error */
 
 /* --- a job --- */
 

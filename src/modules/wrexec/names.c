@@ -419,7 +419,7 @@ static void cleaned(flux_future_t *f, void *arg)
 {
 }
 
-/* Later requests reach the store after this one, so nothing waits for its answer. */
+/* Later requests reach the store after this one, so no request has to wait for its answer. */
 static void clean(struct names *n)
 {
     flux_kvs_txn_t *txn = flux_kvs_txn_create();

@@ -39,7 +39,7 @@ struct ctx {
     edges_t *edges;
     launchlink_t *exec;
     hmap_t *jobs;        /* id -> struct subjob */
-    struct coord *coord; /* at rank 0 */
+    struct coord *coord; /* coordinator; NULL: not at rank 0 */
     struct names *names;
     flux_watcher_t *reaper;
     struct list_node over; /* jobs to be freed by the reaper */
@@ -92,7 +92,7 @@ struct subjob {
     bool begun; /* a task here or below has begun with MPI */
     bool local_begun;
     struct list_node over;
-    struct coord_job *rj; /* at rank 0 */
+    struct coord_job *rj; /* job at rank 0; NULL: at other ranks */
 };
 
 /* settings.c: read the attributes; `done` is called when all values are known.  Returns NULL with

@@ -1,5 +1,5 @@
-/* The module wrexec on a handle of the test's own: requests to it, and what it asks of others and
- * sends to its only child (rank 1), which answers when the test lets it. */
+/* The module wrexec on a handle of the test: requests to it, the requests that it sends to other
+ * services, and its messages to its only child (rank 1), which answers when the test lets it. */
 #ifndef WREXEC_TEST_BED_H
 #define WREXEC_TEST_BED_H
 
@@ -23,30 +23,30 @@ struct bed {
     struct fake f;
     void *ctx;
     flux_watcher_t *stop;
-    flux_msg_t *asked[ASKED_MAX]; /* of the module, to be answered */
+    flux_msg_t *asked[ASKED_MAX]; /* requests of the module that are not answered yet */
     size_t nasked;
-    flux_msg_t *tree; /* the stream that the child answers on */
-    flux_msg_t *down; /* to be answered by the child */
+    flux_msg_t *tree; /* the request whose stream of responses comes from the child */
+    flux_msg_t *down; /* request to the child that is not answered yet */
     bool opened;      /* the stream was answered */
-    int full;         /* this many requests find the child's mailbox full */
+    int full;         /* number of requests that find the child's mailbox full */
     int ntree, ndown;
-    bool stands; /* its clock: `still` */
+    bool stands; /* its clock is `still` */
     struct still still;
     char frames[8192]; /* types of frames for the child, "LAUNCH KILL " */
-    char told[4096];   /* to the job module */
-    size_t raised;     /* messages about jobs, to the job module */
-    size_t output;     /* bytes to the client that listens */
+    char told[4096];   /* ends reported to the job module */
+    size_t raised;     /* messages about jobs to the job module */
+    size_t output;     /* bytes of output to the client that listens */
     size_t notices;
-    size_t refused;   /* requests about names, with EAGAIN */
-    size_t responses; /* to wrexec.launch and wrexec.kill */
-    size_t named;     /* to wrexec.name */
-    int errnum;       /* of the last response to wrexec.signal, wrexec.run or wrexec.down */
-    char last[512];   /* JSON of the last of these, and of wrexec.listen */
-    bool mute;        /* has handed over */
+    size_t refused;   /* EAGAIN responses to requests about names */
+    size_t responses; /* responses to wrexec.launch and wrexec.kill */
+    size_t named;     /* responses to wrexec.name */
+    int errnum;       /* error of the last response to wrexec.signal, wrexec.run or wrexec.down */
+    char last[512];   /* JSON of the last response to these, and to wrexec.listen */
+    bool mute;        /* the instance has handed over */
     uint32_t size;
-    char env[64];            /* of the last LAUNCH */
+    char env[64];            /* environment of the last LAUNCH */
     char hosts[64];          /* wrexec_launch.hosts of the last LAUNCH that has it */
-    const char *const *mark; /* by rank: what it answers to wrexec.host; NULL: an error */
+    const char *const *mark; /* answers to wrexec.host, by rank; NULL: an error */
 };
 
 static const char *frame_name(enum wire_type type)
@@ -137,7 +137,7 @@ static void take_response(struct bed *b, const flux_msg_t *msg)
         snprintf(b->last, sizeof(b->last), "%s", flux_msg_json(msg));
 }
 
-/* What the module sends: requests are kept, the rest is examined. */
+/* Take a message of the module: requests are kept, other messages are examined. */
 static void sent(struct fake *f, flux_msg_t *msg)
 {
     struct bed *b = f->user;
@@ -151,7 +151,7 @@ static void sent(struct fake *f, flux_msg_t *msg)
     } else if (flux_msg_type(msg) == FLUX_MSG_REQUEST &&
                strcmp(flux_msg_topic(msg), "wrexec.down") == 0) {
         ck_assert(b->opened);
-        ck_assert_ptr_null(b->down); /* one at a time */
+        ck_assert_ptr_null(b->down); /* one request at a time */
         b->ndown++;
         b->down = msg;
         return;
@@ -174,7 +174,7 @@ static void stop_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
     flux_reactor_stop(r, 0);
 }
 
-/* The child, or its mailbox, answers; is there anything to be answered? */
+/* Let the child, or its mailbox, answer.  Returns whether there was a request to answer. */
 static bool child_answers(struct bed *b)
 {
     flux_msg_t **req = b->down ? &b->down : b->tree && !b->opened ? &b->tree : NULL;
@@ -217,7 +217,7 @@ static void turn(struct bed *b)
     } while (child_answers(b));
 }
 
-/* The broker answers: attributes are not there. */
+/* Answer as the broker: attributes are not set. */
 static void answer(struct bed *b)
 {
     while (b->nasked > 0) {
@@ -233,7 +233,7 @@ static void answer(struct bed *b)
             flux_msg_t *resp = flux_msg_response_create(now[i], shape || mark ? 0 : ENOENT);
             char json[80] = "no such thing";
 
-            if (shape) /* one child, whatever the size */
+            if (shape) /* one child, whatever the size is */
                 snprintf(json, sizeof(json), "{\"topology\":\"kary:1\",\"size\":%u,\"file\":\"\"}",
                          b->size);
             else if (mark)
@@ -246,7 +246,7 @@ static void answer(struct bed *b)
     }
 }
 
-/* It was only just loaded: it knows nothing of the tree. */
+/* Create a module that was just loaded and does not know the tree. */
 static struct bed *bed_create_on(uint32_t size, bool stands)
 {
     struct bed *b = calloc(1, sizeof(*b));
@@ -291,7 +291,7 @@ static void bed_free(struct bed *b)
     free(b);
 }
 
-/* A request of one of several clients. */
+/* Create a request of one of several clients. */
 static flux_msg_t *request(const char *topic, uint32_t roles, uint32_t client, unsigned flags)
 {
     flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, topic);
@@ -320,7 +320,7 @@ static void say_raw(struct bed *b, const char *topic, uint32_t client, const voi
     flux_handle_deliver(b->f.h, msg);
 }
 
-/* As the job module does: one task on each rank. */
+/* Launch a job as the job module does: one task on each rank. */
 static void launch_on(struct bed *b, uint64_t id, const char *ranks, const char *names)
 {
     char *argv[] = {(char *)"true", NULL};
@@ -352,7 +352,7 @@ static void kill_jobs(struct bed *b, const char *ids, int signum)
     say(b, "wrexec.kill", 1, 0, json);
 }
 
-/* A frame from the child. */
+/* Send a frame from the child. */
 static void up(struct bed *b, enum wire_type type, uint64_t id, const void *data, size_t len)
 {
     flux_msg_t *msg = flux_msg_response_create(b->tree, 0);

@@ -1,5 +1,5 @@
-/* check_wrexec_module.c - what rank 0 does with requests that come early, or from the wrong
- * client: the module on a handle of the test's own, with a job whose only node is the child's. */
+/* check_wrexec_module.c - requests that arrive at rank 0 early, or from the wrong client: the
+ * module on a handle of the test, with a job whose only node is that of the child. */
 #include "config.h"
 #include "bed.h"
 
@@ -21,7 +21,7 @@ START_TEST(early_kill)
 }
 END_TEST
 
-/* One that meets a wrexec which was only just loaded is told of jobs, not of kills. */
+/* A client of an instance that was just loaded is notified of jobs, not of kills. */
 START_TEST(early_jobs)
 {
     struct bed *b = bed_create();
@@ -48,7 +48,7 @@ static void credit(struct bed *b, uint32_t client, uint64_t id, uint32_t bytes)
     turn(b);
 }
 
-/* Nobody gives credit for another's output. */
+/* A client gives credit only for the output of its own job. */
 START_TEST(foreign_credit)
 {
     struct bed *b = bed_create();
@@ -73,7 +73,7 @@ START_TEST(foreign_credit)
 }
 END_TEST
 
-/* A child whose mailbox is full gets all frames later, in order, none twice. */
+/* A child whose mailbox is full gets all frames later, in order, and none twice. */
 START_TEST(full_child)
 {
     struct bed *b = bed_create();
@@ -98,7 +98,7 @@ START_TEST(full_child)
 }
 END_TEST
 
-/* While the job module has no stream open, no more than a bounded number of messages is kept. */
+/* While the job module does not have a stream open, the number of messages kept is bounded. */
 START_TEST(many_notes)
 {
     struct bed *b = bed_create();
@@ -119,7 +119,8 @@ START_TEST(many_notes)
 }
 END_TEST
 
-/* Who launches or kills is told that it was done: nothing else may be sent again. */
+/* A client that launches or kills gets an answer when that was done: nothing else may be sent
+ * again. */
 START_TEST(answered)
 {
     struct bed *b = bed_create();
@@ -135,8 +136,8 @@ START_TEST(answered)
 }
 END_TEST
 
-/* wrexec.signal reaches programs beside brokers: a job gets its signals by the job service, which
- * puts on record what ended it. */
+/* wrexec.signal is for programs beside brokers: a job gets its signals by the job service, which
+ * records the signal that ended it. */
 START_TEST(signal_to_job)
 {
     struct bed *b = bed_create();
@@ -155,8 +156,8 @@ START_TEST(signal_to_job)
 }
 END_TEST
 
-/* A program is refused, and does not wait for ever, when the broker cannot say which ranks are up.
- * Each of them has the broker asked anew. */
+/* A program is refused, and does not wait forever, when the broker cannot report the ranks that are
+ * up.  After each refusal the broker is asked again. */
 START_TEST(ranks_not_told)
 {
     struct bed *b = bed_create();
@@ -174,7 +175,7 @@ START_TEST(ranks_not_told)
 }
 END_TEST
 
-/* Requests about names that nobody answers: those of one job are bounded. */
+/* Requests about names that are not answered: the number of those of one job is bounded. */
 START_TEST(many_names)
 {
     struct bed *b = bed_create();
@@ -193,7 +194,7 @@ START_TEST(many_names)
 }
 END_TEST
 
-/* A request of the parent that waits is answered when its stream ends, or another begins. */
+/* A request of the parent that waits is answered when its stream ends, or another one begins. */
 START_TEST(parent_leaves)
 {
     struct bed *b = bed_create();
@@ -215,7 +216,7 @@ START_TEST(parent_leaves)
 }
 END_TEST
 
-/* --- reloaded --- */
+/* --- reloads --- */
 
 static int init_with(struct bed *b, flux_handover_t *o, errmsg_t *err)
 {
@@ -225,7 +226,7 @@ static int init_with(struct bed *b, flux_handover_t *o, errmsg_t *err)
     return flux_module_wrexec.init(b->f.h, 0, NULL, &b->ctx, err);
 }
 
-/* As the module host does. */
+/* Reload as the module host does. */
 static void reload(struct bed *b)
 {
     flux_handover_t *o = flux_handover_create();
@@ -240,7 +241,7 @@ static void reload(struct bed *b)
     flux_handover_destroy(o);
 }
 
-/* Its only task, on rank 1, has exited with 3. */
+/* End a job: its only task, on rank 1, has exited with 3. */
 static void end_job(struct bed *b, uint64_t id)
 {
     uint8_t res[WIRE_TIMES + 9] = {0};
@@ -252,7 +253,8 @@ static void end_job(struct bed *b, uint64_t id)
     turn(b);
 }
 
-/* Before the tree is known, and again before settings are: what waits, waits on. */
+/* A reload before the tree is known, and one before the settings are known: requests that wait
+ * continue to wait. */
 START_TEST(reloaded_early)
 {
     struct bed *b = bed_create();
@@ -277,8 +279,8 @@ START_TEST(reloaded_early)
 }
 END_TEST
 
-/* While it is asked what an earlier broker has left, it stays, and unless that is forced it has
- * answered by then. */
+/* While requests ask for the processes of an earlier broker, the module stays, unless its end is
+ * forced; it has then answered them. */
 START_TEST(asked_what_remains)
 {
     struct bed *b = bed_create();
@@ -309,7 +311,7 @@ START_TEST(asked_what_remains)
 }
 END_TEST
 
-/* While a stream is opened, and while a frame is under way. */
+/* Reloads while a stream is opened, and while a frame is under way. */
 START_TEST(reloaded_edges)
 {
     struct bed *b = bed_create();
@@ -343,7 +345,7 @@ START_TEST(reloaded_edges)
 }
 END_TEST
 
-/* Output that waits for its client, its credit, and a result that nobody came for yet. */
+/* Output that waits for its client, its credit, and a result that no client has asked for yet. */
 START_TEST(reloaded_clients)
 {
     struct bed *b = bed_create();
@@ -380,7 +382,7 @@ START_TEST(reloaded_clients)
 }
 END_TEST
 
-/* A look-up that is under way at the store, and one that waits for the name. */
+/* A look-up that is under way at the store, and a look-up that waits for the name. */
 START_TEST(reloaded_names)
 {
     struct bed *b = bed_create();
@@ -391,7 +393,7 @@ START_TEST(reloaded_names)
     say(b, "wrexec.name", 1, 0, "{\"op\":\"lookup\",\"id\":7,\"service\":\"x\"}");
     reload(b);
     ck_assert_uint_eq(b->named, 0);
-    answer(b); /* of the store, to the instance before: there is none */
+    answer(b); /* answer of the store, to the instance before: there is no such name */
     ck_assert_uint_eq(b->named, 1);
     ck_assert_ptr_nonnull(strstr(b->last, "nobody has published the name 'x'"));
     say(b, "wrexec.name", 2, 0, "{\"op\":\"lookup\",\"id\":7,\"service\":\"y\",\"wait\":true}");
@@ -407,15 +409,14 @@ START_TEST(reloaded_names)
 }
 END_TEST
 
-/* What is not what an instance leaves is refused, with a sentence, and leaves nothing. */
-/* Nodes of one name are asked once whether they share a host; what comes meanwhile waits. */
+/* Nodes of one name are asked once whether they share a host; launches wait for the answer. */
 START_TEST(hosts_of_one_name)
 {
     static const char *const marks[] = {"x", "y", "x", "x"};
     struct bed *b = bed_create_sized(4);
 
     answer(b);
-    launch_on(b, 6, "1-3", "a,b,c"); /* asks for nothing */
+    launch_on(b, 6, "1-3", "a,b,c"); /* this launch does not ask */
     turn(b);
     ck_assert_uint_eq(b->nasked, 0);
     launch_on(b, 7, "1-3", "a,a,b");
@@ -452,7 +453,8 @@ START_TEST(hosts_of_one_name)
 }
 END_TEST
 
-/* Equal marks: the launch stays as it is.  No mark: the name decides, and nobody waits again. */
+/* Equal marks: the launch stays as it is.  No mark: the name decides, and later launches do not
+ * wait. */
 START_TEST(hosts_not_told)
 {
     static const char *const same[] = {"x", "x", "x"}, *const none[] = {NULL, "x", NULL};
@@ -512,8 +514,8 @@ static uint64_t running(struct bed *b)
     return n;
 }
 
-/* A launch of more jobs than a slice has: the rest follows, after a reload too, and the last ones
- * have the environment that only the first one brought along. */
+/* A launch of more jobs than a slice holds: the rest follows, after a reload too, and the last jobs
+ * have the environment that only the first job brought along. */
 START_TEST(launch_in_slices)
 {
     for (int reloaded = 0; reloaded < 2; reloaded++) {
@@ -550,7 +552,7 @@ START_TEST(launch_in_slices)
 }
 END_TEST
 
-/* The child's part of `n` jobs is over. */
+/* End the child's part of `n` jobs. */
 static void up_results(struct bed *b, uint64_t first, uint64_t n)
 {
     flux_msg_t *msg = flux_msg_response_create(b->tree, 0);
@@ -566,8 +568,8 @@ static void up_results(struct bed *b, uint64_t first, uint64_t n)
     flux_handle_deliver(b->f.h, msg);
 }
 
-/* More frames of a child than a slice has: other work comes in between, and nothing is lost in a
- * reload. */
+/* More frames of a child than a slice holds: other work is done in between, and no frame is lost in
+ * a reload. */
 START_TEST(child_in_slices)
 {
     for (int reloaded = 0; reloaded < 2; reloaded++) {
@@ -579,7 +581,7 @@ START_TEST(child_in_slices)
             launch(b, id);
         turn(b);
         up_results(b, 1, FLUX_SLICE_THINGS + 2);
-        up_results(b, FLUX_SLICE_THINGS + 3, 1); /* meanwhile the next response comes */
+        up_results(b, FLUX_SLICE_THINGS + 3, 1); /* the next response arrives in between */
         if (reloaded)
             reload(b);
         while (b->still.n > 0 && !between) {
@@ -589,7 +591,7 @@ START_TEST(child_in_slices)
             flux_watcher_fire(w);
             between = running(b) == 3;
         }
-        ck_assert(between != reloaded); /* what has come is handled before a reload */
+        ck_assert(between != reloaded); /* frames that have arrived are handled before a reload */
         turn(b);
         ck_assert_uint_eq(running(b), 0);
         bed_free(b);
@@ -597,6 +599,7 @@ START_TEST(child_in_slices)
 }
 END_TEST
 
+/* A state that no instance leaves is refused, with an error message, and without a leak. */
 START_TEST(bad_inheritance)
 {
     for (int bad = 0; bad < 8; bad++) {
@@ -640,8 +643,8 @@ static void moved(struct bed *b, uint32_t rank, uint32_t parent, unsigned number
     turn(b);
 }
 
-/* Rank 2 has lost rank 1, and returns to it with a job: it is launched to as before until no job
- * is left there, also by an instance that was loaded meanwhile. */
+/* Rank 2 has lost rank 1, and returns to it with a job: launches go to it as before until no job is
+ * left there, also by an instance that was loaded in the meantime. */
 START_TEST(kept_for_jobs)
 {
     struct bed *b = bed_create_sized(3);
