@@ -159,7 +159,7 @@ struct core_config {
     double shutdown_grace; /* seconds to wait for each level of children at shutdown */
     double beat;           /* seconds between reports of ranks that join, are slow, or drain */
     size_t event_buffer;   /* bytes of past events kept for children that have missed some */
-    size_t event_backlog;  /* the same while a child does not keep up with events */
+    size_t event_backlog;  /* bytes kept while a child does not keep up with events */
     unsigned inflight_max; /* outstanding requests per endpoint */
 };
 void core_config_init(struct core_config *cfg); /* defaults */
@@ -338,7 +338,7 @@ const char *core_state_name(enum core_state s);
  * session knows that before it has reached CORE_RUN itself. */
 bool core_session_runs(const core_t *c);
 uint32_t core_rank(const core_t *c);
-bool core_is_root(const core_t *c); /* has this broker the role of the root? */
+bool core_is_root(const core_t *c); /* whether this broker has the role of the root */
 uint32_t core_size(const core_t *c);
 uint32_t core_userid(const core_t *c);
 const topology_t *core_topology(const core_t *c);

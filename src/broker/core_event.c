@@ -70,7 +70,7 @@ struct event_log {
     bool replaying;
     bool passing_on;
     bool cut;               /* no event follows ... */
-    uint64_t cut_last;      /* ... this one, once it has come; ... */
+    uint64_t cut_last;      /* ... this one, once it has arrived; ... */
     bool cut_announced;     /* ... subscribers have been notified */
     uint64_t expected;      /* the parent has sent all events up to this number ... */
     uint64_t behind_at;     /* ... and `last` had this value at the latest check */

@@ -286,7 +286,7 @@ typedef void control_handler(core_t *c, struct peer *from, const void *in, const
 int join_init(core_t *c);
 void join_destroy(core_t *c);
 void join_stop(core_t *c);                        /* the session goes down */
-void join_ready(core_t *c, const idset_t *ranks); /* these are ready */
+void join_ready(core_t *c, const idset_t *ranks); /* these ranks are ready */
 void join_report(core_t *c);                      /* send the report that is due */
 void join_lost(core_t *c); /* ranks are lost: check whether others are awaited */
 void join_run(core_t *c);  /* the session runs, and this broker with it */
@@ -354,9 +354,8 @@ json_t *heal_moved(const core_t *c);
 /* Handle the loss of a child.  Returns true if only the ranks below it that are not up are lost
  * with it now, and this broker waits for the others. */
 bool heal_child_lost(core_t *c, struct peer *p, const char *why);
-/* May the sender of this hello, which names what is below it, be taken over? */
 void heal_here(core_t *c, const idset_t *ranks); /* these ranks are in this subtree (again) */
-void heal_late(core_t *c); /* this broker has come late: ranks of its subtree are elsewhere */
+void heal_late(core_t *c); /* this broker has joined late: ranks of its subtree are elsewhere */
 /* Return the ranks that are lost with this one: its subtree, without the ranks that have moved out
  * of the subtree of this broker.  (An event may have put a lost rank back into its place in the
  * shape; its orphans wait elsewhere.)  Returns NULL with ENOMEM. */
@@ -435,7 +434,7 @@ void return_await(core_t *c, struct peer *p, const idset_t *subtree);
 void return_skipped(core_t *c);
 /* Returns whether it is too early to welcome this child. */
 bool return_must_wait(const core_t *c, const struct peer *p, bool moved);
-void return_runs(core_t *c); /* this broker is up; it may have come late */
+void return_runs(core_t *c); /* this broker is up; it may have joined late */
 void return_down(core_t *c, const flux_msg_t *event);
 /* Handle overlay.up.  Returns true if this broker is up, and the session runs. */
 bool return_up(core_t *c, const flux_msg_t *event);

@@ -87,7 +87,7 @@ struct restore {
     struct list_node asks;
     /* Members of the foster parent. */
     struct peer *child; /* child of the present move; NULL: none */
-    struct peer *to;    /* its next parent */
+    struct peer *to;    /* next parent of `child` */
     bool expected;      /* `to` holds the requests for it */
     /* Members of the next parent. */
     uint32_t guest;       /* the child of the ranks `expected` */
