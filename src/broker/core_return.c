@@ -31,9 +31,10 @@
  *     between it and rank 0 is notified of the loss before it gets a message of the new broker.  A
  *     broker that has joined late itself does not welcome a child before the event which says that
  *     it is up, because that event lists the lost ranks.
- *  2. A rank has one connection.  A neighbor that is connected is not replaced by another broker of
- *     its rank, with one exception: the predecessor on the ring, once the session counts it as
- *     lost.  So messages of an earlier incarnation that continues after its loss are not received.
+ *  2. On each plane, one connection carries a neighbor.  A neighbor that is connected is not
+ *     replaced by another broker of its rank, with one exception: the predecessor on the ring, once
+ *     the session counts it as lost.  So messages of an earlier incarnation that continues after
+ *     its loss are not received.
  *  3. The predecessor on the ring of a rank that comes back connects to it again when overlay.up
  *     names the rank, or later, when it detects that the earlier broker is gone.
  *  4. A request to a rank that is absent from the start, or that is not up when the broker above it

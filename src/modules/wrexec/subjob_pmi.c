@@ -16,12 +16,11 @@
  * NUM once and passes it to its launcher, which answers all its tasks from it.  So P tasks cost one
  * fence, and one directory read per node, instead of P times P look-ups.
  *
- *    step of a barrier   its future                    next (by)
- *    NAMING              creation of the namespace     FENCING (fence_enter), at once if the
- *    namespace
- *                                                      exists
- *    FENCING             the fence                     READING (fenced_cb)
- *    READING             the directory                 over: it is freed (fence_done)
+ *    step of a barrier   its future                 next (by)
+ *    NAMING              creation of the namespace  FENCING (fence_enter), at once if the
+ *                                                   namespace exists
+ *    FENCING             the fence                  READING (fenced_cb)
+ *    READING             the directory              over: it is freed (fence_done)
  *
  * After a reload the next instance waits for the same answer.  Requests about names and for further
  * tasks use the same structure, in the steps ASKING and SPAWNING.

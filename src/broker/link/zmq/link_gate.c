@@ -7,14 +7,12 @@
  *
  *    state     meaning                                    left when (by)
  *    strange   accepted; the peer is not identified yet   a frame with a neighbor's rank and key
- *    came:
- *                                                         kept (link_gate_admit).  Cut off
- *                                                         (on_sweep, bound_strangers), or ended by
- *                                                         the peer
+ *                                                         arrives: kept (link_gate_admit); it is
+ *                                                         cut off (on_sweep, bound_strangers); or
+ *                                                         the peer ends it
  *    kept      it belongs to a neighbor (conn.peer)       it ended: that neighbor is lost (ended);
- *    or
- *                                                         a later attempt took its place: strange
- *                                                         (link_gate_forget)
+ *                                                         or a later attempt took its place:
+ *                                                         strange (link_gate_forget)
  *
  * Invariants:
  *  1. Strange TCP connections are bounded: per address by the number that all neighbors of this
