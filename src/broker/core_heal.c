@@ -306,7 +306,8 @@ void heal_welcomed(core_t *c, json_t *above, json_t *moved)
         return;
     if (json_array_append_new(cards, flux_schema_encode_json(&control_card_schema, &own)) < 0 ||
         (above && json_array_extend(cards, above) < 0)) {
-        core_log(c, LOG_ERR, "rank %u is out of memory for the cards of those above", c->cfg.rank);
+        core_log(c, LOG_ERR, "rank %u is out of memory for the cards of its ancestors",
+                 c->cfg.rank);
         json_decref(cards);
         return;
     }

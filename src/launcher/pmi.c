@@ -343,8 +343,8 @@ void pmi_spawned_in_vain(struct task *t)
 
     launcher_send_fail(
         t->job, code ? code : 1, (int32_t)t->rank, 1,
-        "spawned task %u ended before MPI_Init (%s), so those that spawned it would wait for "
-        "ever",
+        "spawned task %u ended before MPI_Init (%s), so the tasks that spawned it would wait "
+        "forever",
         task_number(t), spawn_status_text(t->status, text, sizeof(text)));
 }
 
@@ -378,7 +378,8 @@ void pmi_task_ended(struct task *t)
     if (pmi_server_finalized(j->pmi, idx))
         return;
     code = spawn_status_to_code(t->status);
-    launcher_send_fail(j, code ? code : 1, (int32_t)t->rank, 1,
-                       "task %u left without MPI_Finalize (%s), so the others would wait forever",
-                       task_number(t), spawn_status_text(t->status, text, sizeof(text)));
+    launcher_send_fail(
+        j, code ? code : 1, (int32_t)t->rank, 1,
+        "task %u left without MPI_Finalize (%s), so the other tasks would wait forever",
+        task_number(t), spawn_status_text(t->status, text, sizeof(text)));
 }

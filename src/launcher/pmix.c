@@ -127,7 +127,7 @@ static void left_early(struct nodejob *j, const struct task *t)
     char text[128];
 
     launcher_send_fail(j, code ? code : 1, (int32_t)t->rank, 1,
-                       "task %u left before MPI_Init (%s), so the others would wait forever",
+                       "task %u left before MPI_Init (%s), so the other tasks would wait forever",
                        t->rank, spawn_status_text(t->status, text, sizeof(text)));
 }
 
@@ -447,9 +447,10 @@ void pmix_task_ended(struct task *t)
         return;
     }
     code = spawn_status_to_code(t->status);
-    launcher_send_fail(j, code ? code : 1, (int32_t)t->rank, 1,
-                       "task %u left without MPI_Finalize (%s), so the others would wait forever",
-                       t->rank, spawn_status_text(t->status, text, sizeof(text)));
+    launcher_send_fail(
+        j, code ? code : 1, (int32_t)t->rank, 1,
+        "task %u left without MPI_Finalize (%s), so the other tasks would wait forever", t->rank,
+        spawn_status_text(t->status, text, sizeof(text)));
 }
 
 bool pmix_within(const struct nodejob *j, uint32_t i)

@@ -220,7 +220,7 @@ static void follow(launchlink_t *x)
     errmsg_t err;
 
     if (x->follow && x->fd < 0 && start(x, &err) < 0)
-        flux_log(x->h, LOG_ERR, "what the last launcher left behind stays: %s", err.text);
+        flux_log(x->h, LOG_ERR, "processes of the lost launcher may be left: %s", err.text);
     x->follow = false;
 }
 

@@ -254,7 +254,7 @@ static void left_too_early(struct subjob *j, const idset_t *ranks)
     int code = exec_result_worst(j->result);
 
     snprintf(sentence, sizeof(sentence),
-             "the tasks on rank%s %s left before MPI_Init, so the others would wait forever",
+             "the tasks on rank%s %s left before MPI_Init, so the other tasks would wait forever",
              idset_count(ranks) == 1 ? "" : "s", text ? text : "?");
     free(text);
     subjob_fail(j, code ? code : 1, sentence);

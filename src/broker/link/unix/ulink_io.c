@@ -351,10 +351,10 @@ int ulink_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *msg,
     }
     if (outq_bytes(p->out) >= FORCED_MAX) {
         linklog(&l->log, LOG_ERR,
-                "rank %u does not read what is sent to it: %zu bytes wait; it is cut off and "
+                "rank %u does not read its messages: %zu bytes wait; it is cut off and "
                 "counts as lost",
                 rank, outq_bytes(p->out));
-        ulink_peer_fail(p, "it did not read what was sent to it");
+        ulink_peer_fail(p, "it did not read its messages");
         errno = EHOSTUNREACH;
         return -1;
     }

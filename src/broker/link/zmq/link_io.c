@@ -331,12 +331,11 @@ static int op_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t *
         return -1;
     }
     if (link_queue_backlog(&p->queue) >= FORCED_MAX) {
-        linklog(
-            &l->log, LOG_ERR,
-            "rank %u does not read what is sent to it: %zu messages of %zu bytes wait; it is cut "
-            "off and counts as lost",
-            rank, p->queue.count, p->queue.bytes);
-        link_peer_fail(p, "it did not read what was sent to it");
+        linklog(&l->log, LOG_ERR,
+                "rank %u does not read its messages: %zu messages of %zu bytes wait; it is cut "
+                "off and counts as lost",
+                rank, p->queue.count, p->queue.bytes);
+        link_peer_fail(p, "it did not read its messages");
         errno = EHOSTUNREACH;
         return -1;
     }
