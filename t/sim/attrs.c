@@ -2,8 +2,8 @@
  *
  * Only those that the scenario has set (sim_config.attrs: name, value, name, value..., NULL) are
  * there, and those by which barriers and fences that may have lost a participant end after two
- * seconds, and not after a minute.  "statedir" is listed, but cannot be asked for alone: it tells the job module to be
- * durable, and does not make the key-value store write files.
+ * seconds, and not after a minute.  "statedir" is listed, but cannot be asked for alone: it tells
+ * the job module to be durable, and does not make the key-value store write files.
  */
 #include "config.h"
 #include <errno.h>
