@@ -379,7 +379,8 @@ _Static_assert(sizeof(SPEC) - 1 == 0323, "the length of the job");
 #define PUT "T\1\0\0\1\0\0\0\1\0\6\0\1\0\0\0attack7"
 #define LOOK_UP "\0\0\7\0\6\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0primaryattack"
 /* One of 1000 calls, of no rank, with no flags. */
-#define FENCE "\350\3\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\6\7\0\0\0\0\0" \
+#define FENCE                                                    \
+    "\350\3\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\6\7\0\0\0\0\0" \
     "\0\0\0\0\0\0\0\0\0\0\0\0primaryattack" PUT
 /* A program with one argument and no variables, its directory, and no files. */
 #define PROGRAM "WXR1\15\0\0\0\1\0\0\0\0\0\0\0{\"ranks\":\"0\"}/\0\0\0\0/bin/true\0"
