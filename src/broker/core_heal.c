@@ -652,6 +652,8 @@ bool heal_accepts(core_t *c, struct peer *p, const struct control_hello *h, errm
 
 bool heal_must_wait(core_t *c, const struct peer *p)
 {
+    if (c->pending && idset_test(c->pending, p->rank))
+        return false; /* the earlier way to it has ended here (invariant 4) */
     for (uint32_t i = 0; i < c->nchildren && !p->waited; i++) {
         const struct peer *q = c->children[i];
 
