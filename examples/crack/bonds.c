@@ -9,7 +9,6 @@
  * The slabs are cut into cells of at least the cut-off, so that the partners of an atom are in its
  * own cell and the 26 around it; half of these are visited, since the other half visits this one.
  * The box is periodic, and at least three cells wide: then no cell is its own second neighbor. */
-#include <getopt.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,29 +197,16 @@ static void find_pairs(const struct space *s, struct pairs *p, double cutoff)
 
 int main(int argc, char *argv[])
 {
-    static const struct option options[] = {
-        {"cutoff", required_argument, NULL, 'c'}, {"readers", required_argument, NULL, 'r'}, {0}};
     struct space space = {0};
     struct pairs pairs = {0};
-    double cutoff = 1.35;
-    uint32_t readers = 1;
-    int c;
+    double cutoff = 1.35, readers = 1;
+    const struct stage_option options[] = {
+        {"cutoff", 1e-6, &cutoff}, {"readers", 0., &readers}, {NULL}};
 
     stage_init("bonds");
-    while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        switch (c) {
-        case 'c':
-            cutoff = stage_number("--cutoff", optarg, 1e-6);
-            break;
-        case 'r':
-            readers = (uint32_t)stage_number("--readers", optarg, 0.);
-            break;
-        default:
-            return 2;
-        }
-    }
+    stage_options(argc, argv, options);
     port_t *in = port_read("crack.slabs", NULL);
-    port_t *out = port_write("crack.bonds", readers);
+    port_t *out = port_write("crack.bonds", (uint32_t)readers);
 
     while (port_next(in)) {
         const void *box, *time, *begin;

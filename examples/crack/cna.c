@@ -9,7 +9,6 @@
  * (1994)]: how many neighbors its two atoms have in common, how many bonds these have among each
  * other, and with how many others of them each is bonded, at most and at least.  The signatures of
  * all bonds of an atom say which crystal it is in. */
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,34 +109,17 @@ static int32_t structure_of(const struct adjacency *a, uint32_t i)
 
 int main(int argc, char *argv[])
 {
-    static const struct option options[] = {{"steps", required_argument, NULL, 's'},
-                                            {"always", no_argument, NULL, 'a'},
-                                            {"readers", required_argument, NULL, 'r'},
-                                            {0}};
     struct lattice l = {0};
-    const char *onoff = "crack";
-    uint32_t readers = 0, steps = UINT32_MAX;
+    double readers = 0, steps = UINT32_MAX;
+    bool always = false;
     int32_t *id = NULL, *structure = NULL;
-    int c;
+    const struct stage_option options[] = {
+        {"steps", 1., &steps}, {"readers", 0., &readers}, {"always", .flag = &always}, {NULL}};
 
     stage_init("cna");
-    while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        switch (c) {
-        case 's':
-            steps = (uint32_t)stage_number("--steps", optarg, 1.);
-            break;
-        case 'a':
-            onoff = NULL;
-            break;
-        case 'r':
-            readers = (uint32_t)stage_number("--readers", optarg, 0.);
-            break;
-        default:
-            return 2;
-        }
-    }
-    port_t *in = port_read("crack.bonds", onoff);
-    port_t *out = port_write("crack.cna", readers);
+    stage_options(argc, argv, options);
+    port_t *in = port_read("crack.bonds", always ? NULL : "crack");
+    port_t *out = port_write("crack.cna", (uint32_t)readers);
 
     while (steps-- > 0 && port_next(in)) {
         uint32_t count[STRUCTURES] = {0}, n = 0;

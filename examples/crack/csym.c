@@ -10,7 +10,6 @@
  *
  * When N atoms have lost a bond, the switch `crack` is turned on, with which a costlier analysis
  * joins.  Lines of output say where these atoms are, when their number changes. */
-#include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -137,31 +136,20 @@ static void print(const struct crack *c, const char *what, int64_t time)
 
 int main(int argc, char *argv[])
 {
-    static const struct option options[] = {
-        {"broken", required_argument, NULL, 'b'}, {"readers", required_argument, NULL, 'r'}, {0}};
     struct lattice l = {0};
     struct adjacency first = {NULL, NULL};
     struct results r = {0};
     struct crack crack = {0};
-    uint32_t broken = 6, readers = 0, atoms = 0; /* of the first step: all numbers are below it */
+    double broken = 6, readers = 0;
+    uint32_t atoms = 0; /* of the first step: all numbers are below it */
     bool on = false;
-    int c;
+    const struct stage_option options[] = {
+        {"broken", 1., &broken}, {"readers", 0., &readers}, {NULL}};
 
     stage_init("csym");
-    while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        switch (c) {
-        case 'b':
-            broken = (uint32_t)stage_number("--broken", optarg, 1.);
-            break;
-        case 'r':
-            readers = (uint32_t)stage_number("--readers", optarg, 0.);
-            break;
-        default:
-            return 2;
-        }
-    }
+    stage_options(argc, argv, options);
     port_t *in = port_read("crack.bonds", NULL);
-    port_t *out = port_write("crack.csym", readers);
+    port_t *out = port_write("crack.csym", (uint32_t)readers);
 
     while (port_next(in)) {
         lattice_read(&l, in);

@@ -5,7 +5,6 @@
  * Reads crack.atoms, and writes crack.slabs: the atoms wrapped into the periodic box, sorted by
  * slabs of at least R across the box, and where each slab begins; so that who needs a part of the
  * space gets it in one piece from each helper. */
-#include <getopt.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,29 +94,16 @@ static void sort(const struct atoms *from, struct atoms *to, const double box[2]
 
 int main(int argc, char *argv[])
 {
-    static const struct option options[] = {
-        {"cutoff", required_argument, NULL, 'c'}, {"readers", required_argument, NULL, 'r'}, {0}};
     struct atoms atoms = {0}, sorted = {0};
-    double cutoff = 1.35;
-    uint32_t readers = 1;
+    double cutoff = 1.35, readers = 1;
     int64_t *begin = NULL;
-    int c;
+    const struct stage_option options[] = {
+        {"cutoff", 1e-6, &cutoff}, {"readers", 0., &readers}, {NULL}};
 
     stage_init("helper");
-    while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        switch (c) {
-        case 'c':
-            cutoff = stage_number("--cutoff", optarg, 1e-6);
-            break;
-        case 'r':
-            readers = (uint32_t)stage_number("--readers", optarg, 0.);
-            break;
-        default:
-            return 2;
-        }
-    }
+    stage_options(argc, argv, options);
     port_t *in = port_read("crack.atoms", NULL);
-    port_t *out = port_write("crack.slabs", readers);
+    port_t *out = port_write("crack.slabs", (uint32_t)readers);
 
     while (port_next(in)) {
         const void *box, *time;

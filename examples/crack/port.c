@@ -5,6 +5,7 @@
  * streams.  A reader has at most DEPTH steps of each writer before it, so that a simulation that is
  * faster than its analysis waits, and all stages are near each other in time. */
 #include <errno.h>
+#include <getopt.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,6 +16,8 @@
 #include "flux/stream.h"
 #include "port.h"
 #include "port_file.h"
+
+#define OPTIONS_MAX 8
 
 #define DEPTH 2
 #define TIMEOUT 60. /* seconds that other stages have to come */
@@ -40,6 +43,17 @@ static double now(void)
     return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
 }
 
+/* The number in a text, at least `min`; ends the program otherwise. */
+static double number(const char *option, const char *text, double min)
+{
+    char *end;
+    double value = strtod(text, &end);
+
+    if (end == text || *end || !(value >= min && value <= UINT32_MAX))
+        stage_die("%s: '%s' is not a number from %g on", option, text, min);
+    return value;
+}
+
 void stage_init(const char *name)
 {
     const char *rank = getenv("FLUX_TASK_RANK");
@@ -47,8 +61,8 @@ void stage_init(const char *name)
 
     stage.name = name;
     if (rank && size) {
-        stage.rank = (uint32_t)stage_number("FLUX_TASK_RANK", rank, 0.);
-        stage.size = (uint32_t)stage_number("FLUX_JOB_SIZE", size, 1.);
+        stage.rank = (uint32_t)number("FLUX_TASK_RANK", rank, 0.);
+        stage.size = (uint32_t)number("FLUX_JOB_SIZE", size, 1.);
     }
     began = now();
 }
@@ -65,14 +79,23 @@ void stage_die(const char *fmt, ...)
     exit(1);
 }
 
-double stage_number(const char *option, const char *text, double min)
+void stage_options(int argc, char *argv[], const struct stage_option *options)
 {
-    char *end;
-    double value = strtod(text, &end);
+    struct option table[OPTIONS_MAX + 1] = {{0}};
+    int n = 0, at;
 
-    if (end == text || *end || !(value >= min && value <= UINT32_MAX))
-        stage_die("%s: '%s' is not a number from %g on", option, text, min);
-    return value;
+    for (; n < OPTIONS_MAX && options[n].name; n++)
+        table[n] = (struct option){options[n].name,
+                                   options[n].flag ? no_argument : required_argument, NULL, n + 1};
+    while ((at = getopt_long(argc, argv, "", table, NULL)) != -1) {
+        if (at == '?')
+            exit(2);
+        const struct stage_option *o = &options[at - 1];
+        if (o->flag)
+            *o->flag = true;
+        else
+            *o->value = number(o->name, optarg, o->min);
+    }
 }
 
 void *stage_alloc(void *old, size_t count, size_t size)

@@ -19,8 +19,15 @@ struct stage {
 extern struct stage stage;
 void stage_init(const char *name);
 _Noreturn void stage_die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* The number that an option has, at least `min`. */
-double stage_number(const char *option, const char *text, double min);
+/* An option of a stage: --NAME=NUMBER, at least `min`, or --NAME if there is a flag. */
+struct stage_option {
+    const char *name; /* NULL: the end of the table */
+    double min;
+    double *value;
+    bool *flag;
+};
+/* Read the options; a usage error ends the program with exit code 2. */
+void stage_options(int argc, char *argv[], const struct stage_option *options);
 void *stage_alloc(void *old, size_t count, size_t size);
 
 /* Read a stream; with `onoff`, only while this switch is on. */
