@@ -175,7 +175,7 @@ static void take_moved(core_t *c, json_t *list)
 
 /* Report a move: the root publishes it, and every other broker reports it to its parent, now or
  * when it has one. */
-static void tell_moved(core_t *c, const struct control_moved *m)
+void heal_tell_moved(core_t *c, const struct control_moved *m)
 {
     struct overlay_moved body = {m->rank, m->parent, m->move, 0};
     char *json = NULL;
@@ -235,7 +235,7 @@ void heal_put_back(core_t *c, const idset_t *lost)
         m.parent = topology_parent(c->topo, r);
         m.move |= MOVES_MAX; /* the last number of this incarnation */
         if (move(c, r, m.parent, m.move))
-            tell_moved(c, &m);
+            heal_tell_moved(c, &m);
     }
     idset_destroy(ranks);
 }
@@ -243,11 +243,6 @@ void heal_put_back(core_t *c, const idset_t *lost)
 bool heal_move(core_t *c, const struct control_moved *m)
 {
     return move(c, m->rank, m->parent, m->move);
-}
-
-void heal_tell_moved(core_t *c, const struct control_moved *m)
-{
-    tell_moved(c, m);
 }
 
 void heal_tell_again(core_t *c)
@@ -258,7 +253,7 @@ void heal_tell_again(core_t *c)
         struct control_moved m = move_of(c, r);
 
         if (r != me && topology_is_ancestor(overlay_tree(c), me, r))
-            tell_moved(c, &m);
+            heal_tell_moved(c, &m);
     }
 }
 
@@ -583,7 +578,7 @@ void heal_moved_below(core_t *c, struct peer *p, const struct control_moved *m)
         /* The root publishes new moves; other brokers report to the root, which may not know the
          * move yet. */
         if (move(c, m->rank, m->parent, m->move) || !core_is_root(c))
-            tell_moved(c, m);
+            heal_tell_moved(c, m);
         /* Its new parent may have moved since then, and have named the ranks below it. */
         if (below && move_of(c, m->rank).move == m->move &&
             topology_is_ancestor(overlay_tree(c), p->rank, m->parent))
@@ -689,7 +684,7 @@ void heal_take_over(core_t *c, struct peer *p, const struct control_hello *h)
         move(c, p->rank, c->cfg.rank, h->move);
         core_log(c, LOG_NOTICE, "rank %u has lost its parent, and is below rank %u now", p->rank,
                  c->cfg.rank);
-        tell_moved(c, &m);
+        heal_tell_moved(c, &m);
         arrived(c, p->rank, below, true);
         core_peer_slow(c, CORE_TREE, p->rank, false); /* a note of its earlier parent */
         restore_taken(c, p);
