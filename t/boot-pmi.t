@@ -59,6 +59,7 @@ like "$(cat err.*)" "link.transport=unix: it cannot connect" "with a sentence"
 failing 2 --set=link.transport=nosuch true 2>/dev/null
 isnt $? 0 "a transport that does not exist is refused"
 like "$(cat err.*)" "link.transport=nosuch: expected one of auto, unix, mixed, zmq" "with the names of all"
+exits 1 "... in a session of one broker, too" "$FLUX" start --set=link.transport=nosuch true
 # The launcher's variables are for the brokers, and nobody inside is to take them for his own.
 is "$(hydra 2 env | grep -c '^PMI_')" 0 "the command sees no PMI of the launcher"
 is "$(hydra 2 "$FLUX" start --size=3 "$M" "$FLUX" getattr size)" 3 "a session in a session"

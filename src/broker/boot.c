@@ -435,6 +435,8 @@ int boot_link(boot_t *b, core_t *core, struct transport_link *link, errmsg_t *er
     struct transport_link l;
 
     *link = (struct transport_link){.ops = &nobody};
+    if (transport_check(boot_attr(b, "link.transport"), err) < 0)
+        return -1;
     if (b->size == 1) {
         core_set_link(core, &nobody, NULL);
         return 0;

@@ -42,25 +42,25 @@ static const struct transport *find(const char *name)
     return *t;
 }
 
-static void unknown(const char *name, errmsg_t *err)
+int transport_check(const char *name, errmsg_t *err)
 {
     char names[200] = "auto";
     size_t len = strlen(names);
 
+    if (is_auto(name) || find(name))
+        return 0;
     for (const struct transport *const *t = transports; *t && len < sizeof(names); t++)
         len += (size_t)snprintf(names + len, sizeof(names) - len, ", %s", (*t)->name);
-    errmsg_fail(err, EINVAL, "attribute link.transport=%s: expected one of %s", name, names);
+    return errmsg_fail(err, EINVAL, "attribute link.transport=%s: expected one of %s", name, names);
 }
 
 const struct transport *transport_compose(const char *name, const struct transport_place *place,
                                           char *tree_uri, char *event_uri, errmsg_t *err)
 {
-    const struct transport *named = NULL;
+    const struct transport *named = is_auto(name) ? NULL : find(name);
 
-    if (!is_auto(name) && !(named = find(name))) {
-        unknown(name, err);
+    if (transport_check(name, err) < 0)
         return NULL;
-    }
     for (const struct transport *const *t = transports; *t; t++) {
         if ((!named || *t == named) && (*t)->compose(place, tree_uri, event_uri))
             return *t;

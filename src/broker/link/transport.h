@@ -79,6 +79,10 @@ const struct transport *transport_at(const char *uri, errmsg_t *err);
 const struct transport *transport_compose(const char *name, const struct transport_place *place,
                                           char *tree_uri, char *event_uri, errmsg_t *err);
 
+/* Verify that `name` is the name of a transport, "auto" or NULL.  0; -1 with EINVAL and an error
+ * message. */
+int transport_check(const char *name, errmsg_t *err);
+
 /* Returns whether a broker of a session on one host can be started again, with this value of
  * link.transport. */
 bool transport_restarts(const char *name);
