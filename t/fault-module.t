@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Modules that fail at every moment of their lives take down nothing but themselves, and those who
-# waited for them are told.
+# waited for them get errors.
 . "$(dirname "$0")/lib.sh"
 need_flux start module ping barrier
 export SESSION_LIMIT=150 # for hold in lib.sh
@@ -53,9 +53,9 @@ waiting() {
     client=$!
     wait_until 20 has_got $((before + 3))
 }
-told() {
+waiters_get() {
     wait "$client"
-    like "$(cat wait.out)" "answered 3 failed 3 twice 0.*$1" "$2: who waited is told"
+    like "$(cat wait.out)" "answered 3 failed 3 twice 0.*$1" "$2: who waited gets the error"
 }
 
 # A module that ends its thread takes its own memory with it.
@@ -86,7 +86,7 @@ serves "after they failed late"
 ok "load" load_thread good
 fails "it ends its thread while it handles a request" "$FLUX" ping -c 1 nosuchservice
 run "$PRESSURE" ask 1 bad.exit 0 10
-like "$out" 'failed 1 twice 0.*Function not implemented: .*bad' "the one who asked is told"
+like "$out" 'failed 1 twice 0.*Function not implemented: .*bad' "its sender gets the error"
 ok "it is unloaded" wait_until 20 is_gone
 ok "load it again" load good
 ok "and it serves" "$PRESSURE" ask 1 bad.echo 0 10
@@ -94,13 +94,13 @@ like "$out" 'failed 0' "as before"
 
 waiting
 ok "unload with clients that wait" "$FLUX" module unload bad
-told 'Function not implemented: module bad was unloaded' "unload"
+waiters_get 'Function not implemented: module bad was unloaded' "unload"
 ok "load" load good
 waiting
 ok "reload with clients that wait" "$FLUX" module reload bad
 ok "they wait on" kill -0 "$client"
 ok "unload" "$FLUX" module unload bad
-told 'Function not implemented: module bad was unloaded' "after a reload"
+waiters_get 'Function not implemented: module bad was unloaded' "after a reload"
 serves "after unloading"
 
 stopping() {
@@ -197,7 +197,7 @@ like "$err" "module keep stays loaded: it was told not to hand over" "... says w
 ok "... and goes on" keep_has 1
 ok "with force nobody asks" "$FLUX" module reload --force keep
 wait "$client"
-like "$(cat wait.out)" "answered 1 failed 1 twice 0.*it was ended" "... who waited is told"
+like "$(cat wait.out)" "answered 1 failed 1 twice 0.*it was ended" "... who waited gets the error"
 ok "... and the new one knows nothing" keep_has 0
 install_keep 2
 ok "a forced reload by another version" "$FLUX" module reload --force keep
