@@ -200,8 +200,9 @@ int main(int argc, char *argv[])
     struct space space = {0};
     struct pairs pairs = {0};
     double cutoff = 1.35, readers = 1;
-    const struct stage_option options[] = {
-        {"cutoff", 1e-6, &cutoff}, {"readers", 0., &readers}, {NULL}};
+    const struct stage_option options[] = {{.name = "cutoff", .min = 1e-6, .value = &cutoff},
+                                           {.name = "readers", .min = 0., .value = &readers},
+                                           {.name = NULL}};
 
     stage_init("bonds");
     stage_options(argc, argv, options);

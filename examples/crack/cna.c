@@ -113,8 +113,10 @@ int main(int argc, char *argv[])
     double readers = 0, steps = UINT32_MAX;
     bool always = false;
     int32_t *id = NULL, *structure = NULL;
-    const struct stage_option options[] = {
-        {"steps", 1., &steps}, {"readers", 0., &readers}, {"always", .flag = &always}, {NULL}};
+    const struct stage_option options[] = {{.name = "steps", .min = 1., .value = &steps},
+                                           {.name = "readers", .min = 0., .value = &readers},
+                                           {.name = "always", .flag = &always},
+                                           {.name = NULL}};
 
     stage_init("cna");
     stage_options(argc, argv, options);

@@ -143,8 +143,9 @@ int main(int argc, char *argv[])
     double broken = 6, readers = 0;
     uint32_t atoms = 0; /* of the first step: all numbers are below it */
     bool on = false;
-    const struct stage_option options[] = {
-        {"broken", 1., &broken}, {"readers", 0., &readers}, {NULL}};
+    const struct stage_option options[] = {{.name = "broken", .min = 1., .value = &broken},
+                                           {.name = "readers", .min = 0., .value = &readers},
+                                           {.name = NULL}};
 
     stage_init("csym");
     stage_options(argc, argv, options);

@@ -97,8 +97,9 @@ int main(int argc, char *argv[])
     struct atoms atoms = {0}, sorted = {0};
     double cutoff = 1.35, readers = 1;
     int64_t *begin = NULL;
-    const struct stage_option options[] = {
-        {"cutoff", 1e-6, &cutoff}, {"readers", 0., &readers}, {NULL}};
+    const struct stage_option options[] = {{.name = "cutoff", .min = 1e-6, .value = &cutoff},
+                                           {.name = "readers", .min = 0., .value = &readers},
+                                           {.name = NULL}};
 
     stage_init("helper");
     stage_options(argc, argv, options);

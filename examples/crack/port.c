@@ -91,10 +91,12 @@ void stage_options(int argc, char *argv[], const struct stage_option *options)
         if (at == '?')
             exit(2);
         const struct stage_option *o = &options[at - 1];
+        char name[40];
+        snprintf(name, sizeof(name), "--%s", o->name);
         if (o->flag)
             *o->flag = true;
         else
-            *o->value = number(o->name, optarg, o->min);
+            *o->value = number(name, optarg, o->min);
     }
 }
 
