@@ -13,21 +13,22 @@
 
 extern const struct flux_module flux_module_barrier, flux_module_log, flux_module_hb,
     flux_module_kvs, flux_module_attr, flux_module_resrc, flux_module_sched, flux_module_job,
-    flux_module_wrexec;
+    flux_module_wrexec, sim_module_launcher;
 
 static const struct {
     unsigned mod;
     bool root; /* only there */
     const struct flux_module *module;
 } modules[] = {
-    {SIM_MOD_BARRIER | SIM_MOD_KVS | SIM_MOD_JOB, false, &flux_module_attr},
+    {SIM_MOD_BARRIER | SIM_MOD_KVS | SIM_MOD_JOB | SIM_MOD_LAUNCH, false, &flux_module_attr},
     {SIM_MOD_BARRIER, false, &flux_module_barrier},
     {SIM_MOD_KVS, false, &flux_module_kvs},
     {SIM_MOD_LOG, false, &flux_module_log},
     {SIM_MOD_HB, true, &flux_module_hb},
     {SIM_MOD_JOB, false, &flux_module_resrc},
     {SIM_MOD_JOB, true, &flux_module_sched},
-    {SIM_MOD_JOB, true, &flux_module_wrexec},
+    {SIM_MOD_JOB, true, &sim_module_launcher},
+    {SIM_MOD_LAUNCH, false, &flux_module_wrexec},
     {SIM_MOD_JOB, true, &flux_module_job},
 };
 #define NMODULES (sizeof(modules) / sizeof(modules[0]))

@@ -51,8 +51,9 @@ enum {
     SIM_MOD_BARRIER = 1,
     SIM_MOD_KVS = 2,
     SIM_MOD_LOG = 4,
-    SIM_MOD_HB = 8,  /* at the root */
-    SIM_MOD_JOB = 16 /* job, sched, wrexec (emulated) at the root, resrc, attr */
+    SIM_MOD_HB = 8,     /* at the root */
+    SIM_MOD_JOB = 16,   /* job, sched, wrexec (emulated) at the root, resrc, attr */
+    SIM_MOD_LAUNCH = 32 /* wrexec as it is, with emulated tasks */
 };
 
 /* How long a message takes on a link. */
@@ -311,7 +312,7 @@ struct scenario {
 extern const struct scenario *const scenarios[]; /* ends with NULL */
 extern const struct scenario scenario_bringup, scenario_routing, scenario_events, scenario_barrier,
     scenario_kvs, scenario_history, scenario_shutdown, scenario_log, scenario_jobs, scenario_feed,
-    scenario_return, scenario_heal, scenario_many, scenario_live;
+    scenario_return, scenario_heal, scenario_many, scenario_live, scenario_launch;
 
 /* Print the table of messages per operation beside the formula.  0, or -1 when one exceeds it. */
 int figures_print(uint32_t size, const char *topology);
