@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Debian packages that the project needs, and how to get the missing ones.  To be sourced.
 #
-#     deps_install build    what ./demo needs: to build flux and to run an MPI program with it
+#     deps_install build    what ./demo needs: to build flux, and to run an MPI program and LAMMPS with it
 #     deps_install check    the same, and all that ./check and .ci/run need
 #     deps_install bench    as for build, and what `make bench` compares with
 #     deps_install suite    as for build, and the MPI software of t/bench/bench_mpi_suite.sh
@@ -11,19 +11,19 @@ DEPS_BUILD=(
     libjansson-dev libev-dev libzmq3-dev libsodium-dev libssl-dev liblua5.3-dev
     libhwloc-dev uuid-dev libsqlite3-dev libpmix-dev libncurses-dev zlib1g-dev check
     mpich libmpich-dev gnuplot-nox
+    python3-dev python3-cffi lammps python3-lammps python3-numpy
 )
 DEPS_CHECK=(
     openmpi-bin libopenmpi-dev lua5.3 python3-venv
-    python3-dev python3-cffi python3-setuptools python3-wheel python3-pip
+    python3-setuptools python3-wheel python3-pip
     clang clang-14 clang-format libclang-rt-14-dev shellcheck codespell valgrind libc6-dbg
     python3-sphinx python3-aafigure man-db bash-completion iproute2 nftables tmux strace slurm-wlm munge mmdebstrap
     libsimgrid-dev openssh-server openssh-client
-    lammps python3-lammps python3-numpy
 )
 DEPS_BENCH=(redis-server etcd-server)
 DEPS_SUITE=(
     openmpi-bin libopenmpi-dev python3-venv
-    hpcc lammps cp2k netpipe-openmpi netpipe-mpich2 scalapack-mpi-test nwchem-openmpi
+    hpcc cp2k netpipe-openmpi netpipe-mpich2 scalapack-mpi-test nwchem-openmpi
     python3-h5py-mpi
 )
 

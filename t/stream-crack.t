@@ -17,7 +17,8 @@ export PYTHONDONTWRITEBYTECODE=1
 crack=$SRCDIR/examples/crack/crack
 
 hold 4
-run "$FLUX" env "$crack" --size=10,10,3 --ranks=2 --helpers=2 --strain=0.13 --steps=500 --every=10 --cna=3 --check
+run "$FLUX" env "$crack" --size=10,10,3 --ranks=2 --helpers=2 --strain=0.13 --steps=3000 --every=10 --cna=3 --check \
+    --record=rec
 is "$status" 0 "a crystal is pulled until it breaks, and a little longer"
 text=$out
 note "$text $err"
@@ -28,6 +29,13 @@ begun=$(sed -n 's/^cna: time \([0-9]*\): .*/\1/p' <<<"$text" | head -n 1)
 ok "the costly analysis joins after the lattice has broken, at time $broken" [ "$begun" -gt "$broken" ]
 left=$(sed -n 's/^csym: .* the end: .* x \([0-9]*\)\..*/\1/p' <<<"$text")
 ok "the crack begins at the tip of the notch, which is at 4.6" [ "$left" -ge 4 ]
+if command -v gnuplot >/dev/null; then
+    ok "its recordings are drawn" "$FLUX" env "$SRCDIR/examples/crack/figure" rec crack.png
+    is "$(head -c 8 crack.png | od -An -c | tr -d ' ')" '211PNG\r\n032\n' "as an image"
+fi
+mkdir empty
+exits 1 "what was not recorded" "$FLUX" env "$SRCDIR/examples/crack/figure" empty no.png
+is "$(ls no.png 2>/dev/null)" "" "is not drawn"
 run "$FLUX" env "$crack" --size=10,10,3 --helpers=2 --strain=0.13 --steps=140 --every=10 --cna=15 --always --files=files
 is "$status" 0 "the same through files, one stage after the other"
 is "$(grep breaks <<<"$out")" "$(grep breaks <<<"$text")" "has the same result"
