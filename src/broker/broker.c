@@ -82,6 +82,7 @@
 #include "modhost.h"
 #include "nested.h"
 #include "program.h"
+#include "reserve.h"
 #include "sockwatch.h"
 #include "tracer.h"
 
@@ -697,6 +698,7 @@ static int bring_up(struct broker *b, errmsg_t *err)
     const char *value;
     char path[128];
 
+    reserve_fill();
     if (!(b->boot = boot_create(&bc, err)))
         return -1;
     for (size_t i = 0; (value = boot_attr_at(b->boot, i, &name)); i++) {

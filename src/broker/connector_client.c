@@ -47,6 +47,7 @@
 
 #include "connector_private.h"
 #include "connector_wire.h"
+#include "reserve.h"
 #include "libflux/local_proto.h"
 #include "libutil/invariant.h"
 
@@ -291,7 +292,7 @@ static void broken(struct client *cl, const char *why)
     connector_client_close(cl, EPROTO, why);
 }
 
-static void refuse(struct client *cl, const flux_msg_t *req, const char *why)
+static void refuse(struct client *cl, const flux_msg_t *req, int errnum, const char *why)
 {
     core_t *core = cl->cn->core;
     flux_msg_t *resp;
@@ -300,7 +301,7 @@ static void refuse(struct client *cl, const flux_msg_t *req, const char *why)
         core_log(core, LOG_ERR, "a request of client %d is dropped: %s", (int)cl->pid, why);
         return;
     }
-    if (!(resp = flux_msg_response_create(req, EMSGSIZE)) || flux_msg_set_json(resp, why) < 0) {
+    if (!(resp = flux_msg_response_create(req, errnum)) || flux_msg_set_json(resp, why) < 0) {
         flux_msg_destroy(resp);
         connector_client_kill(cl, "out of memory for an answer to the client");
         return;
@@ -309,15 +310,32 @@ static void refuse(struct client *cl, const flux_msg_t *req, const char *why)
     client_send(cl, resp);
 }
 
-/* Check a request's size.  False if it was refused. */
+/* The reserve is for other brokers, not for what clients start. */
+static const char *no_memory(connector_t *cn, errmsg_t *why)
+{
+    errmsg_set(why,
+               "the broker of rank %u is out of memory: raise its limit (ulimit -v), or end "
+               "something",
+               core_rank(cn->core));
+    if (!cn->short_logged)
+        core_log(cn->core, LOG_ERR, "%s", why->text);
+    cn->short_logged = true;
+    return why->text;
+}
+
+/* Check a request's size, and whether there is memory for what it may need.  False if it was
+ * refused. */
 static bool check_request(struct client *cl, flux_msg_t *req)
 {
     errmsg_t why;
 
     flux_msg_route_clear(req);
-    if (connector_check_json(&cl->cn->limits, req, framer_dropped(cl->in), &why) == 0)
+    if (connector_check_json(&cl->cn->limits, req, framer_dropped(cl->in), &why) < 0)
+        refuse(cl, req, EMSGSIZE, why.text);
+    else if (reserve_fill() < 0)
+        refuse(cl, req, ENOMEM, no_memory(cl->cn, &why));
+    else
         return true;
-    refuse(cl, req, why.text);
     return false;
 }
 

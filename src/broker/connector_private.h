@@ -70,6 +70,7 @@ struct connector {
     bool starved;        /* no descriptors: accept has stopped */
     bool starved_logged; /* ... which was logged; no client was accepted since */
     bool crowded;        /* the last client was refused for lack of room, which was logged */
+    bool short_logged;   /* the first refusal for lack of memory was logged */
     struct connector_limits limits;
     struct connector_stats stats;
 };

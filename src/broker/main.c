@@ -33,6 +33,7 @@
 #include "libutil/duration.h"
 #include "libutil/fdutil.h"
 #include "libutil/strutil.h"
+#include "reserve.h"
 #include "wrap.h"
 
 static const char usage[] =
@@ -379,6 +380,7 @@ int main(int argc, char **argv)
     uint32_t rank = 0;
     int rc;
 
+    reserve_libraries();
     fd_reserve_standard();
     if (!a.attrs || !a.again) {
         fprintf(stderr, "flux-broker: out of memory\n");

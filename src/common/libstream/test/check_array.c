@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fail_at.h"
+#include "libutil/test/fail_at.h"
 #include "libstream/copy.h"
 #include "libutil/hex.h"
 #include "libutil/test/suite.h"

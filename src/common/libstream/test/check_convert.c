@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fail_at.h"
+#include "libutil/test/fail_at.h"
 #include "libstream/convert.h"
 #include "libutil/test/suite.h"
 #include "value.h"
