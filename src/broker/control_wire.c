@@ -17,6 +17,7 @@ static const struct flux_field hello_fields[] = {
     FLUX_FIELD_U32(struct control_hello, incarnation, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_U32(struct control_hello, move, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct control_hello, keys, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_BOOL(struct control_hello, guest, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 static const struct flux_schema hello_schema = FLUX_SCHEMA(struct control_hello, hello_fields);
@@ -124,7 +125,8 @@ const struct flux_method control_up[CONTROL_NUP + 1] = {
                        .request = &hello_schema,
                        .what = "first message of a child, which asks to join; below: it has lost "
                                "its parent, and these ranks of its subtree are up; keys: the "
-                               "public keys of these, or of the child"},
+                               "public keys of these, or of the child; guest: it has a parent, "
+                               "and answers to overlay.go"},
     [CONTROL_READY] = {.topic = "overlay.ready",
                        .request = &ready_schema,
                        .what = "these ranks of the subtree are ready; keys: their public keys, "
@@ -194,7 +196,8 @@ const struct flux_method control_down[CONTROL_NDOWN + 1] = {
                      .what = "no event follows this one: a broker above is lost"},
     [CONTROL_EXPECT] = {.topic = "overlay.expect",
                         .request = &control_moved_schema,
-                        .what = "this other child of the sender will be a child of the receiver"},
+                        .what = "this other child of the sender will be a child of the receiver; "
+                                "keys: its public key"},
     [CONTROL_GO] = {.topic = "overlay.go",
                     .request = &control_card_schema,
                     .what = "connect to this broker as well, and then leave the sender for it"},

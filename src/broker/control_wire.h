@@ -18,6 +18,7 @@ struct control_hello {
     uint32_t incarnation;
     uint32_t move;    /* number of this move: a later one has a higher number */
     const char *keys; /* public keys of `below`, or of the child (core_keys.c); NULL: none */
+    bool guest;       /* it has a parent, which has told it to move here (overlay.go) */
 };
 
 /* Addresses by which descendants reach a broker when brokers in between have died. */
@@ -36,7 +37,7 @@ struct control_moved {
     uint32_t parent;
     uint32_t move;
     const char *below; /* ranks that are up in its subtree; NULL: unchanged */
-    const char *keys;  /* their public keys; NULL: none */
+    const char *keys;  /* their public keys, or overlay.expect: that of `rank`; NULL: none */
 };
 extern const struct flux_schema control_moved_schema;
 

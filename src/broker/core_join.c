@@ -216,7 +216,7 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
                                 .state = core_session_runs(c) ? CORE_RUN : c->state,
                                 .above = c->cards};
     bool own = topology_parent(c->topo, p->rank) == c->cfg.rank;
-    bool expected = h->below && restore_expects(c, p);
+    bool expected = h->below && h->guest && restore_expects(c, p);
     errmsg_t why;
 
     if (c->state == CORE_JOIN) {
@@ -238,10 +238,12 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
         errmsg_set(&why, "a rank cannot join twice");
     else if (!h->below && !own)
         errmsg_set(&why, "its place is below another broker");
+    else if (h->guest && !expected)
+        errmsg_set(&why, "rank %u does not expect it any longer", c->cfg.rank);
     else if (h->below && !heal_accepts(c, p, h, &why))
         ; /* it has reported the reason */
-    else if (!expected &&
-             (return_must_wait(c, p, h->below) || (h->below && heal_must_wait(c, p)))) {
+    else if (expected ? !p->event_up
+                      : return_must_wait(c, p, h->below) || (h->below && heal_must_wait(c, p))) {
         flux_msg_destroy(p->hello);
         p->hello = flux_msg_incref(msg);
         return;

@@ -7,14 +7,16 @@
  * Format: the keys of a set of ranks are one text: the key of each rank, in the order of the ranks,
  * in Z85 (KEY_SIZE characters), or as many blanks where it is not known.  A broker puts its own key
  * into its first overlay.hello, and the keys of the ranks that it reports into overlay.ready.  An
- * orphan puts the keys of its subtree into its hello (core_heal.c).  So the keys do not need
- * messages of their own.
+ * orphan puts the keys of its subtree into its hello (core_heal.c), and the parent of a rank that
+ * moves names its key to the next parent by overlay.expect (core_restore.c).  So the keys do not
+ * need messages of their own.
  *
  * Invariants:
  *  1. A broker knows the key of a rank below it when the session counts that rank as up: the report
  *     that the rank is ready has passed through this broker.  A broker that has come back knows the
- *     keys of the ranks that have connected below it since.  Other ranks, whose cards describe the
- *     earlier incarnation, connect to an ancestor above it.
+ *     keys of the ranks that have connected below it since, and of the rank that it expects
+ *     (core_restore.c).  Other ranks, whose cards describe the earlier incarnation, connect to an
+ *     ancestor above it.
  *  2. Only the brokers between report a key, and the first of them has the rank as a neighbor.  A
  *     rank that comes back with another key replaces the earlier key.
  *  3. In a session whose links do not admit by key, keys are neither kept nor sent.
@@ -114,16 +116,21 @@ char *keys_text(core_t *c, const idset_t *ranks)
     return text;
 }
 
+void keys_note_one(core_t *c, uint32_t rank, const char *key)
+{
+    idset_t *one = key && key[0] ? idset_create_range(rank, rank) : NULL;
+
+    if (one)
+        keys_note(c, one, key);
+    idset_destroy(one);
+}
+
 void keys_begin(core_t *c)
 {
     struct control_card own = {.rank = c->cfg.rank};
-    idset_t *me;
 
-    if (!c->link->by_key || !heal_can(c) || c->link->card(c->link_arg, &own) < 0 || !own.key[0])
-        return;
-    if ((me = idset_create_range(c->cfg.rank, c->cfg.rank)))
-        keys_note(c, me, own.key);
-    idset_destroy(me);
+    if (c->link->by_key && heal_can(c) && c->link->card(c->link_arg, &own) == 0)
+        keys_note_one(c, c->cfg.rank, own.key);
 }
 
 /* --- start and end --- */

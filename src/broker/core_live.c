@@ -182,6 +182,8 @@ bool core_peer_patient(const core_t *c, enum core_plane plane, uint32_t rank)
         return c->ring_prev.rank == rank && c->ring_prev.joins;
     if (c->parent && c->parent->rank == rank)
         return false;
+    if (restore_peer(c, rank))
+        return false;
     return !idset_test(c->up, rank) || overlay_is_leaving(c, rank);
 }
 

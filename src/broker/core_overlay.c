@@ -589,8 +589,11 @@ void core_child_event_up(core_t *c, uint32_t rank)
 {
     struct peer *p = hmap_get_u64(c->child_by_rank, rank);
 
-    if (p && !p->lost && !p->gone)
-        p->event_up = true;
+    if (!p || p->lost || p->gone)
+        return;
+    p->event_up = true;
+    if (restore_expects(c, p)) /* its welcome may wait for this */
+        join_hello_again(c, p);
 }
 
 /* --- start and end --- */

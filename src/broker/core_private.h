@@ -411,6 +411,8 @@ bool restore_expects(const core_t *c, const struct peer *p);
 void restore_hello(core_t *c, struct peer *p, const struct control_hello *h);
 void restore_welcomed(core_t *c, const struct control_welcome *n);
 void restore_refused(core_t *c, const char *why);
+/* Note an event of another broker than the parent: it may be the next parent. */
+void restore_ahead(core_t *c, uint32_t from, uint64_t seq);
 control_handler restore_expect_cb, restore_expected_cb, restore_go_cb, restore_leaving_cb,
     restore_given_cb, restore_arrived_cb, restore_done_cb;
 /* Handle the request overlay.restore. */
@@ -422,6 +424,8 @@ void keys_destroy(core_t *c);
 void keys_begin(core_t *c); /* the link is there: note the key of this broker */
 /* Note the keys of these ranks, which follow one another in `keys`; NULL: keys are not used. */
 void keys_note(core_t *c, const idset_t *ranks, const char *keys);
+/* Note the key of one rank, unless it is NULL or "". */
+void keys_note_one(core_t *c, uint32_t rank, const char *key);
 /* Return the keys of these ranks, to be freed.  NULL: keys are not used, or ENOMEM, which is
  * logged. */
 char *keys_text(core_t *c, const idset_t *ranks);

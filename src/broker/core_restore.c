@@ -52,9 +52,10 @@
  *  2. Each of the three brokers sends its mark (overlay.expected, overlay.leaving, overlay.given)
  *     behind all requests that it has sent the old way, and holds later requests until the receiver
  *     has got the mark.  So no request overtakes another one that was sent before.
- *  3. The child accepts events from its parent only.  It leaves when it has all events that the
- *     next parent had at the welcome, so the next parent can send it the events that it misses
- *     then.
+ *  3. The child accepts events from its parent only.  It is welcomed when the next parent can send
+ *     it events, and leaves when it has all events that the next parent had at the welcome.  So the
+ *     next parent has sent, or can send, the events that it misses then; the child asks again for
+ *     those that came too early (`ahead`).
  *  4. `expected` and `second` are gone when the parent is lost.
  *
  * Failure: when the move takes longer than GIVE_MAX seconds, or one of the three brokers is lost,
@@ -94,10 +95,11 @@ struct restore {
     bool guest_due;       /* ... which the parent has not been notified of */
     idset_t *guest_below; /* ranks that are up there, by its hello; NULL: no hello yet */
     /* Members of the child. */
-    bool welcomed; /* `second` has sent its welcome */
-    bool leaving;  /* the parent was notified */
-    json_t *above; /* cards of the welcome */
-    uint64_t seq;
+    bool welcomed;  /* `second` has sent its welcome */
+    bool leaving;   /* the parent was notified */
+    json_t *above;  /* cards of the welcome */
+    uint64_t seq;   /* the latest event before the welcome */
+    uint64_t ahead; /* the latest event that `second` has sent, which was not accepted */
 };
 
 static bool can(const core_t *c)
@@ -108,7 +110,11 @@ static bool can(const core_t *c)
 static void send_moved(core_t *c, struct peer *p, const struct flux_method *m, uint32_t rank,
                        uint32_t parent, uint32_t number)
 {
-    const struct control_moved moved = {.rank = rank, .parent = parent, .move = number};
+    const struct control_moved moved = {
+        .rank = rank,
+        .parent = parent,
+        .move = number,
+        .keys = m == &control_down[CONTROL_EXPECT] ? core_key_of(c, rank) : NULL};
 
     overlay_send(c, p, m, &moved);
 }
@@ -288,7 +294,7 @@ void restore_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
     if (!can(c))
         flux_respond_error(h, req, ENOTSUP,
                            "ranks of this session do not change their parents: it has "
-                           "heal.timeout=0, or its brokers are not connected by UNIX sockets");
+                           "heal.timeout=0");
     else if (!(a = calloc(1, sizeof(*a))))
         flux_respond_error(h, req, ENOMEM, "rank %u is out of memory", c->cfg.rank);
     else {
@@ -424,6 +430,7 @@ void restore_expect_cb(core_t *c, struct peer *p, const void *in, const flux_msg
     c->expected = sub;
     c->restore->guest = m->rank;
     c->restore->guest_due = true;
+    keys_note_one(c, m->rank, m->keys);
     restore_drained(c);
 }
 
@@ -531,9 +538,17 @@ void restore_welcomed(core_t *c, const struct control_welcome *n)
 
     json_decref(r->above);
     r->above = json_incref(n->above);
-    r->seq = n->seq;
+    r->seq = r->ahead = n->seq;
     r->welcomed = true;
     restore_drained(c);
+}
+
+void restore_ahead(core_t *c, uint32_t from, uint64_t seq)
+{
+    struct restore *r = c->restore;
+
+    if (c->second && c->second->rank == from && r->welcomed && seq > r->ahead)
+        r->ahead = seq;
 }
 
 void restore_drained(core_t *c)
@@ -598,7 +613,7 @@ static void change(core_t *c, const struct control_moved *m)
     free(below);
     heal_tell_again(c);
     event_moving(c);
-    event_moved(c, r->seq);
+    event_moved(c, r->ahead);
     go_on(c);
     restore_answered(c);
 }

@@ -220,6 +220,76 @@ START_TEST(restore_idempotent)
 }
 END_TEST
 
+/* The next parent sends an event before the child has heard that it may go: no later event tells
+ * the child of the gap, and it gets the event nevertheless. */
+START_TEST(ahead)
+{
+    struct cluster *cl = cl_up(7, "kary:2");
+    struct party *sub, *c0;
+    unsigned steps = 0;
+
+    cl_kill(cl, 1);
+    cl_sleep(cl, 1.);
+    start_again(cl, 1);
+    sub = subscriber(cl, 3);
+    c0 = client(cl, 0);
+    ask_flags(c0, "overlay.restore", 0, 0, "{\"ranks\":\"1\"}");
+    while (!cl->nodes[0].quiet[3]) {
+        ck_assert(cl_step(cl));
+        ck_assert_uint_lt(++steps, 10000);
+    }
+    cl->slow[0][3] = true;
+    publish(cl);
+    cl_pump(cl);
+    ck_assert_uint_eq(cl->nodes[3].parent, 0);
+    ck_assert_uint_lt(core_event_seq(cl->nodes[3].core), core_event_seq(cl->nodes[0].core));
+    cl->slow[0][3] = false;
+    cl_sleep(cl, 1.);
+    ck_assert_uint_eq(cl->nodes[3].parent, 1);
+    ck_assert_uint_eq(core_event_seq(cl->nodes[3].core), core_event_seq(cl->nodes[0].core));
+    ck_assert_uint_eq(sub->n, 1);
+    ck_assert_str_eq(flux_msg_topic(sub->kept[0]), "some.thing");
+    cl_free(cl);
+    party_free(sub);
+    party_free(c0);
+}
+END_TEST
+
+/* The foster parent has given up before the child is there: the child is refused, and stays. */
+START_TEST(too_late)
+{
+    struct cluster *cl = cl_up(5, "chain");
+    struct party *c0;
+    unsigned steps = 0;
+
+    for (uint32_t r = 1; r <= 2; r++) {
+        cl_kill(cl, r);
+        cl_sleep(cl, TIMEOUT + 1.);
+    }
+    start_again(cl, 1);
+    c0 = client(cl, 0);
+    ask_flags(c0, "overlay.restore", 0, 0, "{\"ranks\":\"1\"}");
+    while (!cl->nodes[3].beside[1]) {
+        ck_assert(cl_step(cl));
+        ck_assert_uint_lt(++steps, 10000);
+    }
+    cl->slow[3][1] = cl->slow[0][3] = true; /* its hello, and what it would hear of giving up */
+    cl_sleep(cl, 11.);
+    cl->slow[3][1] = false;
+    cl_pump(cl);
+    cl->slow[0][3] = false;
+    cl_sleep(cl, 1.);
+    ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "has taken too long"));
+    ck_assert_uint_eq(cl->nodes[3].parent, 0);
+    ck_assert(!cl->nodes[3].beside[1]);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-1,3-4");
+    expect_running(cl);
+    expect_routes(cl);
+    cl_free(cl);
+    party_free(c0);
+}
+END_TEST
+
 /* The children notice the death of their parent first: they are not sent back to it. */
 START_TEST(noticed_late)
 {
@@ -416,8 +486,8 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {restore_chain, restore_answers, restore_idempotent, noticed_late,
-                                  flaps};
+    const TTest *const tests[] = {
+        restore_chain, restore_answers, restore_idempotent, ahead, too_late, noticed_late, flaps};
     TCase *tc = tcase_create("core_restore");
 
     tcase_set_timeout(tc, 60);

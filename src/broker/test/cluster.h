@@ -69,6 +69,7 @@ struct cluster {
     struct frame *head;
     struct frame **tail;
     unsigned sent[3];
+    bool slow[MAX_NODES][MAX_NODES]; /* what one sends to the other one on the tree waits */
 };
 
 /* --- clock --- */
@@ -291,6 +292,9 @@ static inline int cl_beside(void *arg, const struct control_card *card, errmsg_t
     ck_assert(!nd->beside[card->rank] && nd->parent != card->rank);
     if (nd->dead || to->dead || !core_peer_adopt(to->core, nd->rank))
         return errmsg_fail(err, EHOSTUNREACH, "nobody is there");
+    /* Its neighbors by the shape know it from the beginning. */
+    ck_assert(topology_parent(core_topology(nd->core), nd->rank) == card->rank ||
+              cl_is_known(nd, to));
     cl_hangup(nd->cl, nd->rank, card->rank);
     nd->beside[card->rank] = true;
     core_peer_back(to->core, CORE_TREE, nd->rank);
@@ -332,10 +336,22 @@ static double cl_heal_timeout;
 static double cl_settle;
 static size_t cl_event_buffer = 1000;
 
+/* Take the next frame out of the queue.  NULL: none arrives now. */
+static inline struct frame *cl_pop(struct cluster *cl)
+{
+    struct frame **at = &cl->head, *f;
+
+    while ((f = *at) && f->plane == CORE_TREE && cl->slow[f->from][f->to])
+        at = &f->next;
+    if (f && !(*at = f->next))
+        cl->tail = at;
+    return f;
+}
+
 /* Deliver one frame, or fire one deferral. */
 static inline bool cl_step(struct cluster *cl)
 {
-    struct frame *f = cl->head;
+    struct frame *f;
 
     for (uint32_t i = 0; i < cl->size; i++) {
         struct node *nd = &cl->nodes[i];
@@ -346,10 +362,8 @@ static inline bool cl_step(struct cluster *cl)
         }
     }
 
-    if (f) {
+    if ((f = cl_pop(cl))) {
         struct node *to = &cl->nodes[f->to];
-        if (!(cl->head = f->next))
-            cl->tail = &cl->head;
         if (to->dead || !to->core || cl->nodes[f->from].dead)
             flux_msg_destroy(f->msg);
         else if (!f->msg) {
