@@ -75,7 +75,8 @@ struct core_link_ops {
      * move().  drop() ends either connection.  NULL: ranks that have moved do not return. */
     int (*beside)(void *arg, const struct control_card *card, errmsg_t *err);
     /* Make the second parent, which has this rank, the parent from now on.  The earlier parent
-     * stays connected until it is dropped. */
+     * stays connected until it is dropped.  If another link carries the second parent (link/mixed),
+     * this one has no parent then. */
     void (*swap)(void *arg, uint32_t rank);
     /* Send no further events to this child, which gets them from another parent. */
     void (*quiet)(void *arg, uint32_t rank);

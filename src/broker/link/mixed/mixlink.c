@@ -31,9 +31,9 @@
  *     of its rank has taken its place.  The choice is made before any message is sent to the
  *     neighbor; a connection on the other link is refused (claim).  Until the choice, at most
  *     queue_max messages, or HELD_BYTES_MAX bytes and one message, are held, and in addition the
- *     messages that must not be refused.  For another parent (move) the choice is made anew, since
- *     its card has the same kind of address; if its socket is not reached and its port is not open,
- *     the core tries the next ancestor.
+ *     messages that must not be refused.  For another parent (move, beside) the choice is made
+ *     anew, since its card has the same kind of address; if its socket is not reached and its port
+ *     is not open, the core tries the next ancestor, or stays.
  *  2. Each link authenticates as it does alone: SO_PEERCRED and the keys of the session for UNIX
  *     sockets, CURVE for ZeroMQ.  Equal places only save an attempt that cannot succeed: they prove
  *     nothing, and give no permission.
@@ -72,6 +72,7 @@
 #define PAUSE_MAX 0.5
 #define HELD_BYTES_MAX (8u * 1024 * 1024)
 #define KEY_SIZE 41
+#define REASON_SIZE 160
 
 typedef struct mixlink mixlink_t;
 
@@ -99,7 +100,8 @@ struct outbound {
     enum core_plane plane;
     struct half *by; /* link of the neighbor; NULL: there is no neighbor, or no choice yet */
     uint32_t rank;
-    char why[160]; /* reason why a neighbor on this host is not carried by UNIX sockets; "" */
+    /* Reason why a neighbor on this host is not carried by UNIX sockets; "": none. */
+    char why[REASON_SIZE];
 
     bool waits; /* the link is not chosen yet; the members below are for that time */
     struct address address;
@@ -123,12 +125,13 @@ struct mixlink {
     char public_key[KEY_SIZE];
     char secret_key[KEY_SIZE];
     char ticket[KEY_SIZE];
-    char why[160];   /* why it does not listen at a UNIX socket; "": it does, or need not */
-    hmap_t *inbound; /* plane << 32 | rank -> struct half of neighbors that have connected */
+    char why[REASON_SIZE]; /* why it does not listen at a UNIX socket; "": it does, or need not */
+    hmap_t *inbound;       /* plane << 32 | rank -> struct half of neighbors that have connected */
     struct outbound parent, next;
-    size_t peak;  /* maximum of bytes held, or waiting in a link that has ended */
-    bool running; /* the session runs */
-    bool tells;   /* log the links of the neighbors when they are known */
+    hmap_t *parents; /* rank -> struct half of the next parent, and of earlier ones */
+    size_t peak;     /* maximum of bytes held, or waiting in a link that has ended */
+    bool running;    /* the session runs */
+    bool tells;      /* log the links of the neighbors when they are known */
 };
 
 /* --- addresses --- */
@@ -193,11 +196,12 @@ static struct outbound *outbound(mixlink_t *m, enum core_plane plane)
 static struct half *carrier(mixlink_t *m, enum core_plane plane, uint32_t rank)
 {
     const struct outbound *out = outbound(m, plane);
+    struct half *by = plane == CORE_TREE ? hmap_get_u64(m->parents, rank) : NULL;
 
     /* In a ring of two brokers, both connections reach the other broker. */
     if (out->by && out->rank == rank)
         return out->by;
-    return hmap_get_u64(m->inbound, key_of(plane, rank));
+    return by ? by : hmap_get_u64(m->inbound, key_of(plane, rank));
 }
 
 /* Returns whether all neighbors are connected by UNIX sockets, and no other broker will connect. */
@@ -213,6 +217,10 @@ static bool all_local(const mixlink_t *m)
         (m->next.by && m->next.by != &m->local) || hmap_count(m->inbound) < nchildren + 1u)
         return false;
     while (hmap_next(m->inbound, &pos, NULL, NULL, &by))
+        if (by != &m->local)
+            return false;
+    pos = 0;
+    while (hmap_next(m->parents, &pos, NULL, NULL, &by))
         if (by != &m->local)
             return false;
     return true;
@@ -366,6 +374,8 @@ static void mix_drop(void *arg, enum core_plane plane, uint32_t rank)
         settle(out);
         release(out);
     }
+    if (plane == CORE_TREE)
+        hmap_del_u64(m->parents, rank);
     if (m->local.arg)
         m->local.ops->drop(m->local.arg, plane, rank);
     if (m->remote.arg)
@@ -380,15 +390,19 @@ static void mix_log(mixlink_t *m, int level, const char *text)
         m->cfg.log(m->cfg.log_arg, level, text);
 }
 
-static void log_outbound(mixlink_t *m, const struct outbound *out)
+static void log_reason(mixlink_t *m, uint32_t rank, const char *why)
 {
     errmsg_t line;
 
-    if (!out->why[0])
+    if (!why[0])
         return;
-    errmsg_set(&line, "rank %u is on the same host, but is reached by ZeroMQ: %s", out->rank,
-               out->why);
+    errmsg_set(&line, "rank %u is on the same host, but is reached by ZeroMQ: %s", rank, why);
     mix_log(m, LOG_WARNING, line.text);
+}
+
+static void log_outbound(mixlink_t *m, const struct outbound *out)
+{
+    log_reason(m, out->rank, out->why);
 }
 
 static void sort(const struct half *by, const mixlink_t *m, uint32_t rank, idset_t *local,
@@ -596,10 +610,10 @@ static bool listens(const char *uri)
     return there;
 }
 
-/* Choose the link for a neighbor.  Returns NULL if the choice is not possible yet. */
-static struct half *choose(mixlink_t *m, struct outbound *out)
+/* Choose the link for a neighbor with this address, and write the reason if that is not the UNIX
+ * socket which it has on this host.  Returns NULL if the choice is not possible yet. */
+static struct half *choose(mixlink_t *m, const struct address *a, char reason[REASON_SIZE])
 {
-    const struct address *a = &out->address;
     errmsg_t why;
 
     if (!m->local.arg || !a->local || strcmp(a->place, m->place) != 0)
@@ -612,7 +626,7 @@ static struct half *choose(mixlink_t *m, struct outbound *out)
         if (ulink_reach(a->local, &why) == 0) /* it has begun to listen in the meantime */
             return &m->local;
     }
-    snprintf(out->why, sizeof(out->why), "%.150s", why.text);
+    snprintf(reason, REASON_SIZE, "%.150s", why.text);
     return &m->remote;
 }
 
@@ -622,7 +636,7 @@ static int decide(struct outbound *out, errmsg_t *err)
     mixlink_t *m = out->m;
     int rc;
 
-    if (!(out->by = choose(m, out))) {
+    if (!(out->by = choose(m, &out->address, out->why))) {
         out->pause = out->pause < PAUSE_MIN ? PAUSE_MIN : out->pause * 2;
         if (out->pause > PAUSE_MAX)
             out->pause = PAUSE_MAX;
@@ -704,42 +718,84 @@ static int begin_remote(mixlink_t *m, errmsg_t *err)
     return m->remote.arg ? 0 : -1;
 }
 
-static int move_by(mixlink_t *m, struct half *by, const struct control_card *card, errmsg_t *err)
+/* Connect to a parent, with its card: `instead` of the present one, or beside it.  `why`: as for
+ * choose().  Returns the link that carries it, or NULL with errno and an error message. */
+static struct half *connect_card(mixlink_t *m, const struct control_card *card, bool instead,
+                                 char why[REASON_SIZE], errmsg_t *err)
 {
     struct control_card part = *card;
-    const struct address *a = &m->parent.address;
+    struct half *by = NULL;
+    struct address a;
+    int rc = -1;
 
-    part.tree = by == &m->local ? a->local : a->remote;
-    if (by == &m->remote && !by->arg && begin_remote(m, err) < 0)
-        return -1;
-    return by->ops->move(by->arg, &part, err);
+    if (address_parse(card->tree, &a, err) == 0) {
+        if (!(by = choose(m, &a, why)))
+            errmsg_fail(err, EHOSTUNREACH, "%s: nobody listens there", card->tree);
+        else if (by->arg || begin_remote(m, err) == 0) {
+            part.tree = by == &m->local ? a.local : a.remote;
+            rc = (instead ? by->ops->move : by->ops->beside)(by->arg, &part, err);
+        }
+    }
+    address_clear(&a);
+    return rc == 0 ? by : NULL;
 }
 
 static int mix_move(void *arg, const struct control_card *card, errmsg_t *err)
 {
     mixlink_t *m = arg;
     struct outbound *out = &m->parent;
-    struct half *by;
-    int rc = -1;
 
     mix_drop(m, CORE_TREE, out->rank);
-    out->by = NULL;
     out->rank = card->rank;
     out->why[0] = '\0';
-    if (address_parse(card->tree, &out->address, err) < 0)
-        goto done;
-    if (!(by = choose(m, out))) {
-        errmsg_fail(err, EHOSTUNREACH, "%s: nobody listens there", card->tree);
-        goto done;
-    }
-    if ((rc = move_by(m, by, card, err)) < 0)
-        goto done;
-    out->by = by;
+    if (!(out->by = connect_card(m, card, true, out->why, err)))
+        return -1;
     if (m->running)
         log_outbound(m, out);
-done:
-    address_clear(&out->address);
-    return rc;
+    return 0;
+}
+
+static int mix_beside(void *arg, const struct control_card *card, errmsg_t *err)
+{
+    mixlink_t *m = arg;
+    char why[REASON_SIZE] = "";
+    struct half *by;
+
+    /* The present parent is noted, too, so that the swap cannot fail. */
+    if (hmap_put_u64(m->parents, m->parent.rank, m->parent.by) < 0 ||
+        hmap_put_u64(m->parents, card->rank, &m->local) < 0)
+        return errmsg_fail(err, ENOMEM, "out of memory while connecting to rank %u", card->rank);
+    if (!(by = connect_card(m, card, false, why, err))) {
+        hmap_del_u64(m->parents, card->rank);
+        return -1;
+    }
+    (void)hmap_put_u64(m->parents, card->rank, by); /* it has an entry */
+    log_reason(m, card->rank, why);
+    return 0;
+}
+
+static void mix_swap(void *arg, uint32_t rank)
+{
+    mixlink_t *m = arg;
+    struct half *by = hmap_take_u64(m->parents, rank);
+
+    if (!by)
+        return;
+    if (m->local.arg)
+        m->local.ops->swap(m->local.arg, rank);
+    if (m->remote.arg)
+        m->remote.ops->swap(m->remote.arg, rank);
+    m->parent.by = by;
+    m->parent.rank = rank;
+}
+
+static void mix_quiet(void *arg, uint32_t rank)
+{
+    mixlink_t *m = arg;
+    struct half *by = hmap_get_u64(m->inbound, key_of(CORE_TREE, rank));
+
+    if (by)
+        by->ops->quiet(by->arg, rank);
 }
 
 static int mix_start(void *arg, errmsg_t *err)
@@ -781,6 +837,7 @@ static void mix_destroy(void *arg)
     transport_unix.ops->destroy(m->local.arg);
     transport_zmq.ops->destroy(m->remote.arg);
     hmap_destroy(m->inbound);
+    hmap_destroy(m->parents);
     free(m->place);
     free(m->uri);
     free(m->card_tree);
@@ -831,7 +888,7 @@ static void *mix_create(core_t *core, const struct link_config *cfg, errmsg_t *e
         outbound_init(m, &m->parent, CORE_TREE);
         outbound_init(m, &m->next, CORE_RING);
     }
-    if (!m || !(m->inbound = hmap_create_u64(NULL))) {
+    if (!m || !(m->inbound = hmap_create_u64(NULL)) || !(m->parents = hmap_create_u64(NULL))) {
         errmsg_fail(err, ENOMEM, "out of memory while preparing the broker's link");
         mix_destroy(m);
         return NULL;
@@ -858,6 +915,9 @@ static const struct core_link_ops mix_ops = {
     .by_key = true,
     .card = mix_card,
     .move = mix_move,
+    .beside = mix_beside,
+    .swap = mix_swap,
+    .quiet = mix_quiet,
     .peak = mix_peak,
     .bind = mix_bind,
     .tree_uri = mix_tree_uri,

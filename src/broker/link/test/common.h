@@ -197,6 +197,124 @@ START_TEST(test_drop)
 }
 END_TEST
 
+/* The card of a broker, with copies of its addresses. */
+struct kept_card {
+    struct control_card card;
+    char tree[300], event[300], key[60], ticket[60];
+};
+
+static inline void keep_card(struct kept_card *k, uint32_t rank)
+{
+    struct control_card *c = &k->card;
+
+    *c = (struct control_card){.rank = rank};
+    ck_assert_int_eq(transport->ops->card(node[rank].link, c), 0);
+    snprintf(k->tree, sizeof(k->tree), "%s", c->tree);
+    snprintf(k->event, sizeof(k->event), "%s", c->event);
+    snprintf(k->key, sizeof(k->key), "%s", c->key);
+    snprintf(k->ticket, sizeof(k->ticket), "%s", c->ticket);
+    *c = (struct control_card){rank, k->tree, k->event, k->key, k->ticket};
+}
+
+/* A message each way between rank 2 and that rank. */
+static inline void speaks_with_2(uint32_t rank)
+{
+    unsigned up = node[rank].core.got[CORE_TREE], down = node[2].core.got[CORE_TREE];
+
+    ck_assert_int_eq(send_from(2, CORE_TREE, rank, 0, 10, false), 0);
+    ck_assert(run_until(&node[rank].core.got[CORE_TREE], up + 1, PATIENCE));
+    ck_assert_uint_eq(node[rank].core.last_from, 2);
+    ck_assert_int_eq(send_from(rank, CORE_TREE, 2, 0, 100000, false), 0);
+    ck_assert(run_until(&node[2].core.got[CORE_TREE], down + 1, PATIENCE));
+    ck_assert_uint_eq(node[2].core.last_from, rank);
+}
+
+/* Rank 2, whose parent is rank 1, gets a second parent, rank 0, beside it, and then instead of
+ * it. */
+static inline void second_parent(void)
+{
+    struct kept_card up, gone;
+    errmsg_t err = {""};
+
+    ck_assert(run_until(&node[1].core.event_up[2], 1, PATIENCE));
+    ck_assert(run_until(&node[2].core.event_up[3], 1, PATIENCE));
+    speaks_with_2(1);
+    keep_card(&up, 0);
+    keep_card(&gone, 3);
+    end_node(3);
+    ck_assert(run_until(&node[2].core.lost[CORE_TREE][3], 1, PATIENCE));
+    /* Nobody listens there. */
+    gone.card.rank = 0;
+    if (transport->ops->beside(node[2].link, &gone.card, &err) == 0)
+        ck_assert(run_until(&node[2].core.lost[CORE_TREE][0], 1, PATIENCE));
+    ck_assert_uint_eq(node[2].core.lost[CORE_TREE][1], 0);
+    node[2].core.lost[CORE_TREE][0] = 0;
+    /* It is dropped before it has taken the place of the other. */
+    node[0].core.adopts = 2;
+    node[0].core.keys[2] = node[2].key.pub;
+    ck_assert_int_eq(transport->ops->beside(node[2].link, &up.card, &err), 0);
+    ck_assert(run_until(&node[0].core.event_up[2], 1, PATIENCE));
+    speaks_with_2(0);
+    transport->ops->drop(node[2].link, CORE_TREE, 0);
+    ck_assert(run_until(&node[0].core.lost[CORE_TREE][2], 1, PATIENCE));
+    ck_assert_int_eq(send_from(2, CORE_TREE, 0, 0, 10, false), -1);
+    speaks_with_2(1);
+    /* Both are neighbors. */
+    ck_assert_int_eq(transport->ops->beside(node[2].link, &up.card, &err), 0);
+    ck_assert(run_until(&node[0].core.event_now[2], 1, PATIENCE));
+    speaks_with_2(0);
+    speaks_with_2(1);
+    publish(0, "some.thing");
+    ck_assert(run_until(&node[2].core.got[CORE_EVENT], 1, PATIENCE));
+    publish(1, "some.thing");
+    ck_assert(run_until(&node[2].core.got[CORE_EVENT], 2, PATIENCE));
+    /* The earlier one sends no events any longer, and does not miss the reader. */
+    transport->ops->quiet(node[1].link, 2);
+    transport->ops->swap(node[2].link, 0);
+    run_for(0.2);
+    publish(1, "some.thing");
+    speaks_with_2(1);
+    speaks_with_2(0);
+    publish(0, "some.thing");
+    ck_assert(run_until(&node[2].core.got[CORE_EVENT], 3, PATIENCE));
+    ck_assert_uint_eq(node[2].core.got[CORE_EVENT], 3);
+    ck_assert_uint_eq(node[1].core.lost[CORE_TREE][2], 0);
+    /* It ends. */
+    transport->ops->drop(node[2].link, CORE_TREE, 1);
+    ck_assert(run_until(&node[1].core.lost[CORE_TREE][2], 1, PATIENCE));
+    ck_assert_uint_eq(node[2].core.lost[CORE_TREE][1], 0);
+    ck_assert_int_eq(send_from(2, CORE_TREE, 1, 0, 10, false), -1);
+    speaks_with_2(0);
+    /* And back, and away again: the other one is lost. */
+    node[1].core.adopts = 2;
+    node[1].core.keys[2] = node[2].key.pub;
+    keep_card(&gone, 1);
+    ck_assert_int_eq(transport->ops->beside(node[2].link, &gone.card, &err), 0);
+    ck_assert(run_until(&node[1].core.event_now[2], 1, PATIENCE));
+    transport->ops->quiet(node[0].link, 2);
+    transport->ops->swap(node[2].link, 1);
+    speaks_with_2(1);
+    speaks_with_2(0);
+    publish(1, "some.thing");
+    ck_assert(run_until(&node[2].core.got[CORE_EVENT], 4, PATIENCE));
+    ck_assert_uint_eq(node[0].core.lost[CORE_TREE][2], 1);
+    end_node(0);
+    ck_assert(run_until(&node[2].core.lost[CORE_TREE][0], 1, PATIENCE));
+    speaks_with_2(1);
+    end_node(1);
+    ck_assert(run_until(&node[2].core.lost[CORE_TREE][1], 1, PATIENCE));
+    /* An address that is none. */
+    gone.card.tree = "nonsense";
+    ck_assert_int_eq(transport->ops->beside(node[2].link, &gone.card, &err), -1);
+}
+
+START_TEST(test_second_parent)
+{
+    start_all(4, "chain", _i, true);
+    second_parent();
+}
+END_TEST
+
 /* Neighbors that have nothing to send to each other are not lost. */
 START_TEST(test_idle)
 {
@@ -231,6 +349,7 @@ static inline void add_common(TCase *tc, int tcp)
     tcase_add_loop_test(tc, test_parent_lost, 0, tcp);
     tcase_add_test(tc, test_drop);
     tcase_add_test(tc, test_idle);
+    tcase_add_loop_test(tc, test_second_parent, 0, tcp);
 }
 
 #endif

@@ -298,10 +298,12 @@ void ulink_swap(void *arg, uint32_t rank)
     ulink_t *l = arg;
     struct ulink_peer *p = other_find(l, rank);
 
-    if (!p)
-        return;
-    list_append(&l->others, &l->parent->other);
-    list_remove(&p->other);
+    if (l->parent && l->parent->state == ULINK_GONE && list_empty(&l->parent->dirty))
+        ulink_peer_free(l->parent); /* another link has carried the parent since */
+    else if (l->parent)
+        list_append(&l->others, &l->parent->other);
+    if (p)
+        list_remove(&p->other);
     l->parent = p;
 }
 

@@ -8,6 +8,8 @@
  *     XPUB    bound      events for the children       SUB     connected  to the parent's XPUB
  *     ROUTER  inproc     authentication (zap.c)        PAIRs   inproc     monitors of the others
  *
+ * While its subtree returns to its place, it has further ones that are connected (link_out.c).
+ *
  * Format: a frame holds one or more encoded messages back to back, or one part of a large message
  * (link_queue.h).  A frame shorter than a message header is a control word of the link:
  *
@@ -37,19 +39,16 @@
  *  5. One connection carries a neighbor, and another one the events to a child.  After its end
  *     another broker of the same rank, with the same key, may connect; the predecessor on the ring
  *     also while the end is not known here, but the session counts the rank as lost.  A broker
- *     connects again to its ring successor when the core asks for it.  It connects to another
- *     parent by new sockets, so that neither messages of an earlier parent nor reports on its
- *     connection can be taken for those of the new one.  The connections of one attempt may be
- *     accepted in any order, and after those of a later attempt: the accepting broker goes by the
- *     number of the attempt, whichever of its connections arrived first, and drops frames of
- *     earlier attempts.
+ *     connects again to its ring successor when the core asks for it, and to another parent by
+ *     new sockets (link_out.c).  The connections of one attempt may be accepted in any order, and
+ *     after those of a later attempt: the accepting broker goes by the number of the attempt,
+ *     whichever of its connections arrived first, and drops frames of earlier attempts.
  *  6. The link calls the core from the reactor only, never from within a call of the core.
  *  7. Queues are bounded.  ZeroMQ holds at most HWM frames per connection and direction.  Beyond
  *     that the queue of the peer fills: at queue_max messages or BYTES_MAX bytes the core gets
  *     EAGAIN.  Messages that must not be refused are accepted up to FORCED_MAX bytes; then the peer
  *     counts as lost (link_io.c).
- *  8. A leaf of a large session must stay small: there is one I/O thread, and the HWMs are low
- *     because a frame holds many messages.
+ *  8. A leaf of a large session must stay small: there is one I/O thread.
  *
  * Failure: see link_io.c and link_gate.c.
  */
@@ -67,16 +66,8 @@
 #include "libutil/strutil.h"
 #include "src/broker/control_wire.h"
 
-#define HWM_FRAMES 64
-#define HWM_EVENT_FRAMES 256
-#define LINGER_MS 1000
-#define RETRY_MS 50         /* delay before ZeroMQ first retries a connection ... */
-#define RETRY_MAX_MS 500    /* ... and the limit to which that delay grows */
-#define HANDSHAKE_MS 120000 /* long: at bring-up, many brokers may share few cores */
 #define HANDSHAKE_TCP_MS \
-    60000                   /* strangers can connect here; link_gate.c ends most of them earlier */
-#define FRAME_SLACK 1024    /* more than the bytes that CURVE adds to a frame */
-#define KEEPALIVE_MAX 3600. /* seconds */
+    60000 /* strangers can connect here; link_gate.c ends most of them earlier */
 #define BACKLOG 4096
 #define MAX_SOCKETS 128 /* a closed socket counts until the thread of ZeroMQ has ended it */
 
@@ -99,109 +90,12 @@ static void admitted(void *arg, const char *host)
     link_gate_known(arg, host);
 }
 
-static void put_u32(uint8_t *to, uint32_t n)
-{
-    for (int i = 0; i < 4; i++)
-        to[i] = (uint8_t)(n >> (24 - 8 * i));
-}
-
-/* Begin the next attempt to connect to the peer, and write its routing id. */
-static void begin_attempt(struct link_peer *p, uint8_t *id)
-{
-    link_t *l = p->l;
-
-    l->attempt.number++;
-    p->attempt = l->attempt;
-    id[0] = p->plane == CORE_RING ? 'R' : 'T';
-    put_u32(id + 1, l->rank);
-    put_u32(id + LINK_ID_NAME, p->attempt.broker);
-    put_u32(id + LINK_ID_NAME + 4, p->attempt.number);
-}
-
 struct link_peer *link_inbound(const link_t *l, enum core_plane plane, uint32_t rank)
 {
     return hmap_get_u64(l->inbound, (uint64_t)plane << 32 | rank);
 }
 
-/* --- sockets --- */
-
-static int set_int(void *sock, int option, int value)
-{
-    return zmq_setsockopt(sock, option, &value, sizeof(value));
-}
-
-/* Set TCP keepalives.  link_beat.c detects a silent peer; the kernel detects a TCP connection that
- * is broken while other connections of the peer work and carry signs of life for it.  The
- * heartbeats of ZeroMQ would detect it too, but they also count time during which both ends were
- * suspended with their virtual machines, and then end sound connections. */
-static int set_keepalive(const link_t *l, void *sock)
-{
-    double patience = l->live.lost > 0. ? l->live.patience / 2. : 0.;
-    int sec = patience > KEEPALIVE_MAX ? (int)KEEPALIVE_MAX : (int)patience;
-
-    if (patience <= 0.)
-        return 0;
-    if (sec < 1)
-        sec = 1;
-    if (set_int(sock, ZMQ_TCP_KEEPALIVE, 1) < 0 || set_int(sock, ZMQ_TCP_KEEPALIVE_IDLE, sec) < 0 ||
-        set_int(sock, ZMQ_TCP_KEEPALIVE_INTVL, (sec + 3) / 4) < 0 ||
-        set_int(sock, ZMQ_TCP_KEEPALIVE_CNT, 4) < 0)
-        return -1;
-    /* This limit applies while data wait for an acknowledgment, when the kernel sends no
-     * keepalives.  It is longer because a peer may be stopped, and read nothing, for nearly
-     * live.patience. */
-    return set_int(sock, ZMQ_TCP_MAXRT, 4000 * sec);
-}
-
-/* Open a socket with the options that all sockets share. */
-static struct link_source *open_source(link_t *l, int which, int type,
-                                       void (*drain)(struct link_source *))
-{
-    struct link_source *src = &l->src[which];
-    bool events = which == SRC_PUB || which == SRC_SUB;
-    /* This limit holds before a peer is authenticated, and after. */
-    int64_t max = LINK_FRAME_MAX + FRAME_SLACK;
-
-    src->l = l;
-    src->drain = drain;
-    if (!(src->sock = zmq_socket(l->ctx, type)))
-        return NULL;
-    /* SUB: subscriptions for a parent that is gone need not be delivered. */
-    if (set_int(src->sock, ZMQ_LINGER, which == SRC_SUB ? 0 : LINGER_MS) < 0 ||
-        set_int(src->sock, ZMQ_SNDHWM, events ? HWM_EVENT_FRAMES : HWM_FRAMES) < 0 ||
-        set_int(src->sock, ZMQ_RCVHWM, events ? HWM_EVENT_FRAMES : HWM_FRAMES) < 0 ||
-        set_int(src->sock, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) < 0 ||
-        zmq_setsockopt(src->sock, ZMQ_MAXMSGSIZE, &max, sizeof(max)) < 0)
-        return NULL;
-    return src;
-}
-
-static int set_ipv6(void *sock, const char *uri)
-{
-    return strchr(uri, '[') ? set_int(sock, ZMQ_IPV6, 1) : 0;
-}
-
-static int secure_server(const link_t *l, void *sock)
-{
-    if (!l->curve)
-        return 0;
-    if (set_int(sock, ZMQ_CURVE_SERVER, 1) < 0 ||
-        zmq_setsockopt(sock, ZMQ_CURVE_SECRETKEY, l->secret_key, ZAP_KEY_SIZE) < 0 ||
-        zmq_setsockopt(sock, ZMQ_ZAP_DOMAIN, "flux", 4) < 0)
-        return -1;
-    return 0;
-}
-
-static int secure_client(const link_t *l, void *sock, const char *server_key)
-{
-    if (!l->curve)
-        return 0;
-    if (zmq_setsockopt(sock, ZMQ_CURVE_SERVERKEY, server_key, ZAP_KEY_SIZE) < 0 ||
-        zmq_setsockopt(sock, ZMQ_CURVE_PUBLICKEY, l->public_key, ZAP_KEY_SIZE) < 0 ||
-        zmq_setsockopt(sock, ZMQ_CURVE_SECRETKEY, l->secret_key, ZAP_KEY_SIZE) < 0)
-        return -1;
-    return 0;
-}
+/* --- keys and addresses --- */
 
 static bool key_ok(const char *key)
 {
@@ -210,41 +104,9 @@ static bool key_ok(const char *key)
     return key && strlen(key) == ZAP_KEY_SIZE && zmq_z85_decode(bin, key);
 }
 
-/* Stop the monitors first: the threads of ZeroMQ would block on monitor events that are not
- * read. */
-static void stop_monitors(link_t *l)
-{
-    static const int watched[] = {SRC_IN, SRC_UP, SRC_RING, SRC_PUB};
-
-    for (size_t i = 0; i < sizeof(watched) / sizeof(watched[0]); i++) {
-        if (l->src[watched[i]].sock)
-            zmq_socket_monitor(l->src[watched[i]].sock, NULL, 0);
-    }
-}
-
-static void close_source(struct link_source *src)
-{
-    if (src->sock && src->drain != link_drain_zap)
-        zmq_close(src->sock);
-    src->sock = NULL;
-    free(src->uri);
-    src->uri = NULL;
-}
-
-/* Close a socket, and drop the frames that wait in it. */
-static void end_source(struct link_source *src)
-{
-    flux_watcher_destroy(src->w);
-    src->w = NULL;
-    src->again = false;
-    if (src->sock)
-        (void)set_int(src->sock, ZMQ_LINGER, 0);
-    close_source(src);
-}
-
 /* --- start and end --- */
 
-static void peer_free(void *val)
+void link_peer_free(void *val)
 {
     struct link_peer *p = val;
 
@@ -256,7 +118,7 @@ static void peer_free(void *val)
     free(p);
 }
 
-static struct link_peer *peer_create(link_t *l, enum core_plane plane, uint32_t rank)
+struct link_peer *link_peer_create(link_t *l, enum core_plane plane, uint32_t rank)
 {
     struct link_peer *p = calloc(1, sizeof(*p));
 
@@ -273,13 +135,13 @@ static struct link_peer *peer_create(link_t *l, enum core_plane plane, uint32_t 
 
 struct link_peer *link_add_inbound(link_t *l, enum core_plane plane, uint32_t rank)
 {
-    struct link_peer *p = peer_create(l, plane, rank);
+    struct link_peer *p = link_peer_create(l, plane, rank);
 
     if (!p)
         return NULL;
     p->source = &l->src[SRC_IN];
     if (hmap_put_u64(l->inbound, (uint64_t)plane << 32 | rank, p) < 0) {
-        peer_free(p);
+        link_peer_free(p);
         return NULL;
     }
     return p;
@@ -290,7 +152,7 @@ static int expect_peers(link_t *l)
     const topology_t *topo = core_topology(l->core);
 
     l->nchildren = topology_nchildren(topo, l->rank);
-    if (!(l->inbound = hmap_create_u64(peer_free)))
+    if (!(l->inbound = hmap_create_u64(link_peer_free)))
         return -1;
     for (uint32_t i = 0; i < l->nchildren; i++) {
         if (!link_add_inbound(l, CORE_TREE, topology_child_at(topo, l->rank, i)))
@@ -318,8 +180,7 @@ static int open_context(link_t *l, errmsg_t *err)
     return 0;
 }
 
-/* Cut off the part after '+', which names the UNIX socket of a broker with mixed links. */
-static void trim(char *uri)
+void link_trim(char *uri)
 {
     if (str_starts(uri, "tcp://"))
         uri[strcspn(uri, "+")] = '\0';
@@ -342,6 +203,7 @@ static void *link_create(core_t *core, const struct link_config *cfg, errmsg_t *
     list_init(&l->dirty);
     list_init(&l->blocked);
     list_init(&l->unreported);
+    list_init(&l->outs);
     link_queue_init(&l->events);
     l->core = core;
     l->r = core_reactor(core);
@@ -368,13 +230,25 @@ static void *link_create(core_t *core, const struct link_config *cfg, errmsg_t *
         goto error;
     }
     if (l->card_tree)
-        trim(l->card_tree);
+        link_trim(l->card_tree);
     if (open_context(l, err) < 0)
         goto error;
     return l;
 error:
     link_destroy(l);
     return NULL;
+}
+
+/* Stop the monitors first: the threads of ZeroMQ would block on monitor events that are not
+ * read. */
+static void stop_monitors(link_t *l)
+{
+    static const int watched[] = {SRC_IN, SRC_PUB};
+
+    for (size_t i = 0; i < sizeof(watched) / sizeof(watched[0]); i++) {
+        if (l->src[watched[i]].sock)
+            zmq_socket_monitor(l->src[watched[i]].sock, NULL, 0);
+    }
 }
 
 void link_destroy(void *arg)
@@ -390,15 +264,15 @@ void link_destroy(void *arg)
     }
     link_io_stop(l);
     stop_monitors(l);
+    link_out_stop(l);
     for (int i = 0; i < SRC_COUNT; i++)
-        close_source(&l->src[i]);
+        link_source_close(&l->src[i]);
     zap_destroy(l->zap);
     if (l->ctx)
         zmq_ctx_term(l->ctx);
     link_gate_destroy(l->gate);
     link_queue_clear(&l->events);
-    peer_free(l->parent);
-    peer_free(l->next);
+    link_out_destroy(l);
     hmap_destroy(l->inbound);
     free(l->card_tree);
     free(l->card_event);
@@ -416,9 +290,10 @@ static int bind_source(struct link_source *src, const char *uri, errmsg_t *err)
 
     if (!src)
         return errmsg_fail(err, errno, "cannot open a socket: %s", zmq_strerror(errno));
-    if (set_ipv6(src->sock, uri) < 0 || secure_server(src->l, src->sock) < 0 ||
-        set_int(src->sock, ZMQ_BACKLOG, BACKLOG) < 0 ||
-        (str_starts(uri, "tcp:") && set_int(src->sock, ZMQ_HANDSHAKE_IVL, HANDSHAKE_TCP_MS) < 0) ||
+    if (link_set_ipv6(src->sock, uri) < 0 || link_secure_server(src->l, src->sock) < 0 ||
+        link_set_int(src->sock, ZMQ_BACKLOG, BACKLOG) < 0 ||
+        (str_starts(uri, "tcp:") &&
+         link_set_int(src->sock, ZMQ_HANDSHAKE_IVL, HANDSHAKE_TCP_MS) < 0) ||
         link_gate_guard(src->l, (int)(src - src->l->src)) < 0 || zmq_bind(src->sock, uri) < 0 ||
         zmq_getsockopt(src->sock, ZMQ_LAST_ENDPOINT, bound, &len) < 0)
         return errmsg_fail(err, errno, "cannot listen at %s: %s", uri, zmq_strerror(errno));
@@ -434,18 +309,19 @@ int link_bind(void *arg, const char *tree_uri, const char *event_uri, errmsg_t *
 
     if (l->src[SRC_IN].sock)
         return errmsg_fail(err, EINVAL, "this broker already listens at %s", link_tree_uri(l));
-    in = open_source(l, SRC_IN, ZMQ_ROUTER, link_drain_in);
-    if (in && set_int(in->sock, ZMQ_ROUTER_MANDATORY, 1) < 0)
+    in = link_source_open(l, &l->src[SRC_IN], ZMQ_ROUTER, link_drain_in);
+    if (in && link_set_int(in->sock, ZMQ_ROUTER_MANDATORY, 1) < 0)
         in = NULL;
     if (bind_source(in, tree_uri, err) < 0)
         return -1;
     if (l->nchildren == 0)
         return 0;
     /* NODROP: a full child briefly stops the flow (link_io.c) instead of losing events. */
-    pub = open_source(l, SRC_PUB, ZMQ_XPUB, link_drain_pub);
+    pub = link_source_open(l, &l->src[SRC_PUB], ZMQ_XPUB, link_drain_pub);
     /* VERBOSE: show each child's "up.RANK", even if another peer already subscribed to it. */
-    if (pub && (set_int(pub->sock, ZMQ_XPUB_NODROP, 1) < 0 ||
-                set_int(pub->sock, ZMQ_XPUB_VERBOSE, 1) < 0 || set_keepalive(l, pub->sock) < 0))
+    if (pub &&
+        (link_set_int(pub->sock, ZMQ_XPUB_NODROP, 1) < 0 ||
+         link_set_int(pub->sock, ZMQ_XPUB_VERBOSE, 1) < 0 || link_set_keepalive(l, pub->sock) < 0))
         pub = NULL;
     return bind_source(pub, event_uri, err);
 }
@@ -500,7 +376,7 @@ int link_rebind(void *arg, errmsg_t *err)
     return made;
 }
 
-static int check_key(const link_t *l, uint32_t rank, const char *key, errmsg_t *err)
+int link_check_key(const link_t *l, uint32_t rank, const char *key, errmsg_t *err)
 {
     return !l->curve || key_ok(key)
                ? 0
@@ -523,7 +399,7 @@ int link_allow(void *arg, uint32_t rank, const char *public_key, errmsg_t *err)
 {
     link_t *l = arg;
 
-    if (check_key(l, rank, public_key, err) < 0)
+    if (link_check_key(l, rank, public_key, err) < 0)
         return -1;
     if (allow_one(l, CORE_TREE, rank, public_key) + allow_one(l, CORE_RING, rank, public_key) == 0)
         return errmsg_fail(err, EINVAL,
@@ -531,179 +407,6 @@ int link_allow(void *arg, uint32_t rank, const char *public_key, errmsg_t *err)
                            l->rank);
     if (l->curve && zap_allow(l->zap, public_key) < 0)
         return errmsg_fail(err, errno, "out of memory while admitting rank %u", rank);
-    return 0;
-}
-
-/* --- connecting --- */
-
-static int connect_source(struct link_source *src, const char *uri, const char *key, errmsg_t *err)
-{
-    link_t *l;
-
-    if (!src)
-        return errmsg_fail(err, errno, "cannot open a socket: %s", zmq_strerror(errno));
-    l = src->l;
-    if (set_ipv6(src->sock, uri) < 0 || secure_client(l, src->sock, key) < 0 ||
-        set_keepalive(l, src->sock) < 0 || set_int(src->sock, ZMQ_RECONNECT_IVL, RETRY_MS) < 0 ||
-        set_int(src->sock, ZMQ_RECONNECT_IVL_MAX, RETRY_MAX_MS) < 0 ||
-        zmq_connect(src->sock, uri) < 0)
-        return errmsg_fail(err, errno, "cannot connect to %s: %s", uri, zmq_strerror(errno));
-    if (!(src->uri = strdup(uri)))
-        return errmsg_fail(err, ENOMEM, "out of memory while connecting to %s", uri);
-    return 0;
-}
-
-/* Monitor the connection of `src`. */
-static int monitor(link_t *l, struct link_source *src, int which)
-{
-    const int events = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
-                       ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
-                       ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_DISCONNECTED;
-    struct link_source *mon = &l->src[which];
-    char address[32];
-
-    /* The name of a closed socket is not free at once. */
-    snprintf(address, sizeof(address), "inproc://monitor.%u", l->monitors++);
-    mon->l = l;
-    mon->peer = src->peer;
-    mon->drain = link_drain_monitor;
-    if (zmq_socket_monitor(src->sock, address, events) < 0 ||
-        !(mon->sock = zmq_socket(l->ctx, ZMQ_PAIR)) || set_int(mon->sock, ZMQ_LINGER, 0) < 0 ||
-        zmq_connect(mon->sock, address) < 0)
-        return -1;
-    return 0;
-}
-
-/* Add a neighbor to which this broker connects.  Returns NULL with an error message. */
-static struct link_peer *add_outbound(link_t *l, enum core_plane plane, uint32_t rank,
-                                      errmsg_t *err)
-{
-    struct link_peer *p = peer_create(l, plane, rank);
-
-    if (!p) {
-        errmsg_fail(err, ENOMEM, "out of memory while connecting to rank %u", rank);
-        return NULL;
-    }
-    p->outbound = true;
-    p->source = &l->src[plane == CORE_RING ? SRC_RING : SRC_UP];
-    return p;
-}
-
-static int connect_peer(struct link_peer *p, const char *uri, const char *key, errmsg_t *err)
-{
-    link_t *l = p->l;
-    int which = (int)(p->source - l->src);
-    struct link_source *src = open_source(l, which, ZMQ_DEALER, link_drain_peer);
-    uint8_t id[LINK_ID_SIZE];
-
-    if (src) {
-        src->peer = p;
-        begin_attempt(p, id);
-        if (zmq_setsockopt(src->sock, ZMQ_ROUTING_ID, id, sizeof(id)) < 0 ||
-            monitor(l, src, which == SRC_UP ? SRC_UP_MON : SRC_RING_MON) < 0)
-            src = NULL;
-    }
-    if (connect_source(src, uri, key, err) < 0)
-        return -1;
-    link_send_word(p, ""); /* identifies the connection to the gate at the other end */
-    return 0;
-}
-
-static int subscribe(link_t *l, const char *event_uri, const char *public_key, errmsg_t *err)
-{
-    struct link_source *sub;
-    char topic[40];
-
-    sub = open_source(l, SRC_SUB, ZMQ_SUB, link_drain_sub);
-    snprintf(topic, sizeof(topic), "up.%u.%08x%08x", l->rank, l->parent->attempt.broker,
-             l->parent->attempt.number);
-    if (sub && (zmq_setsockopt(sub->sock, ZMQ_SUBSCRIBE, "", 0) < 0 ||
-                zmq_setsockopt(sub->sock, ZMQ_SUBSCRIBE, topic, strlen(topic)) < 0))
-        sub = NULL;
-    return connect_source(sub, event_uri, public_key, err);
-}
-
-int link_connect(void *arg, enum core_plane plane, uint32_t rank, const char *tree_uri,
-                 const char *event_uri, const char *public_key, errmsg_t *err)
-{
-    link_t *l = arg;
-
-    struct link_peer **slot = plane == CORE_RING ? &l->next : &l->parent;
-
-    if (*slot)
-        return errmsg_fail(err, EINVAL, "this broker is already connected to %s", tree_uri);
-    if (check_key(l, rank, public_key, err) < 0 || !(*slot = add_outbound(l, plane, rank, err)) ||
-        connect_peer(*slot, tree_uri, public_key, err) < 0 ||
-        (plane == CORE_TREE && subscribe(l, event_uri, public_key, err) < 0))
-        return -1;
-    if (l->started && link_io_watch(l) < 0)
-        return errmsg_fail(err, errno, "cannot watch the broker's sockets: %s", strerror(errno));
-    return 0;
-}
-
-int link_again(void *arg, enum core_plane plane, uint32_t rank)
-{
-    link_t *l = arg;
-    struct link_peer *p = l->next;
-    uint8_t id[LINK_ID_SIZE];
-
-    if (plane != CORE_RING || !p || p->rank != rank || p->state != LINK_GONE ||
-        !list_empty(&p->unreported))
-        return -1;
-    begin_attempt(p, id);
-    if (zmq_setsockopt(p->source->sock, ZMQ_ROUTING_ID, id, sizeof(id)) < 0 ||
-        zmq_connect(p->source->sock, p->source->uri) < 0)
-        return -1;
-    link_peer_renew(p);
-    link_send_word(p, ""); /* identifies the connection to the gate at the other end */
-    flux_watcher_start(l->flush);
-    return 0;
-}
-
-static int move(link_t *l, const struct control_card *card, errmsg_t *err)
-{
-    char *tree = strdup(card->tree);
-    int rc = -1;
-
-    if (!tree)
-        return errmsg_fail(err, ENOMEM, "out of memory while connecting to rank %u", card->rank);
-    trim(tree);
-    if (connect_peer(l->parent, tree, card->key, err) == 0 &&
-        subscribe(l, card->event, card->key, err) == 0)
-        rc = l->started && link_io_watch(l) < 0
-                 ? errmsg_fail(err, errno, "cannot watch the broker's sockets: %s", strerror(errno))
-                 : 0;
-    free(tree);
-    return rc;
-}
-
-static void leave_parent(link_t *l)
-{
-    link_peer_leave(l->parent);
-    if (l->src[SRC_UP].sock)
-        zmq_socket_monitor(l->src[SRC_UP].sock, NULL, 0);
-    end_source(&l->src[SRC_UP_MON]);
-    end_source(&l->src[SRC_UP]);
-    end_source(&l->src[SRC_SUB]);
-}
-
-int link_move(void *arg, const struct control_card *card, errmsg_t *err)
-{
-    link_t *l = arg;
-
-    if (check_key(l, card->rank, card->key, err) < 0 ||
-        (!l->parent && !(l->parent = add_outbound(l, CORE_TREE, card->rank, err))))
-        return -1;
-    leave_parent(l);
-    link_peer_renew(l->parent);
-    l->parent->rank = card->rank;
-    l->parent->tries = true;
-    l->event_heard = false;
-    if (move(l, card, err) < 0) {
-        leave_parent(l);
-        return -1;
-    }
-    flux_watcher_start(l->flush);
     return 0;
 }
 
@@ -745,6 +448,6 @@ const struct transport transport_zmq = {.name = "zmq",
                                         .child_files = 2,
                                         .compose = compose,
                                         .is_address = is_address,
-                                        .trim = trim,
+                                        .trim = link_trim,
                                         .create = link_create,
                                         .ops = &link_ops};

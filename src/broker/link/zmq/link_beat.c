@@ -67,19 +67,20 @@ static void judge_peer(struct link_peer *p, bool probe)
         link_send_word(p, "");
 }
 
-static void judge_events(struct link_peer *parent)
+static void judge_events(struct link_out *out)
 {
+    struct link_peer *parent = out->peer;
     link_t *l = parent->l;
     char why[64];
 
-    if (parent->state != LINK_UP || !l->event_heard)
+    if (parent->state != LINK_UP || !out->event_heard || !out->events.sock)
         return;
-    ask_kernel(l, &l->event_line, l->event_fd);
-    if (silence_judge(l->silence, &l->event_line,
+    ask_kernel(l, &out->event_line, out->event_fd);
+    if (silence_judge(l->silence, &out->event_line,
                       core_peer_patient(l->core, CORE_TREE, parent->rank)) != SILENCE_LOST)
         return;
     snprintf(why, sizeof(why), "no event and no sign of life came for %.1f s",
-             silence_length(l->silence, &l->event_line));
+             silence_length(l->silence, &out->event_line));
     link_peer_fail(parent, why);
 }
 
@@ -89,12 +90,13 @@ static void round_cb(void *arg, bool probe)
     size_t pos = 0;
     void *val;
 
-    if (l->parent) {
-        judge_peer(l->parent, probe);
-        judge_events(l->parent);
+    LIST_FOREACH(it, &l->outs)
+    {
+        struct link_out *out = list_entry(it, struct link_out, node);
+
+        judge_peer(out->peer, probe);
+        judge_events(out);
     }
-    if (l->next)
-        judge_peer(l->next, probe);
     while (hmap_next(l->inbound, &pos, NULL, NULL, &val))
         judge_peer(val, probe);
     if (probe && l->event_up > 0 && l->events.count == 0)

@@ -62,7 +62,6 @@
 #define SWEEP_EVERY 1.
 #define ADDRESS_SLACK 16 /* strange connections per address, besides those of neighbors ... */
 #define TOTAL_SLACK 256  /* ... and of all addresses together */
-#define TELL_EVERY 10.   /* seconds between two messages about failing handshakes with one peer */
 #define LOG_MAX 5        /* messages about failed handshakes of strangers ... */
 #define LOG_PERIOD 60.   /* ... in this number of seconds */
 #define ADDRESS_SIZE 80
@@ -293,8 +292,11 @@ static void tell_failure(struct link_gate *g, uint16_t event, uint32_t value, co
 
 static void leave_peer(struct conn *c)
 {
-    if (c->which == SRC_PUB)
+    if (c->which == SRC_PUB) {
         c->peer->connected = false;
+        if (c->peer->quiet)
+            return; /* it gets its events from another parent */
+    }
     link_peer_fail(c->peer, "its connection was closed");
 }
 
@@ -486,69 +488,6 @@ void link_gate_known(link_t *l, const char *host)
 {
     if (l->gate)
         link_patience_known(l->gate->patience, host, flux_reactor_now(l->r));
-}
-
-/* --- connections that this broker opens --- */
-
-/* Report a failed handshake, which ZeroMQ will retry, unless the core has other parents to try. */
-static void tell_trying(struct link_peer *p, const char *text)
-{
-    double now = flux_reactor_now(p->l->r);
-
-    if (p->tries) {
-        link_peer_fail(p, "the handshake with it failed");
-        return;
-    }
-    if (p->logged > 0. && now - p->logged < TELL_EVERY)
-        return;
-    p->logged = now;
-    linklog(&p->l->log, LOG_ERR, "rank %u at %s %s; trying again", p->rank, p->source->uri, text);
-}
-
-void link_drain_monitor(struct link_source *src)
-{
-    struct link_peer *p = src->peer;
-    int more, len;
-    size_t size = sizeof(more);
-    uint8_t buf[6];
-    uint16_t event;
-
-    while ((len = zmq_recv(src->sock, buf, sizeof(buf), ZMQ_DONTWAIT)) >= 0) {
-        if (zmq_getsockopt(src->sock, ZMQ_RCVMORE, &more, &size) == 0 && more)
-            zmq_recv(src->sock, NULL, 0, ZMQ_DONTWAIT);
-        if (len != sizeof(buf))
-            continue;
-        memcpy(&event, buf, sizeof(event));
-        switch (event) {
-        case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
-            p->handshaken = true;
-            silence_begin(p->l->silence, &p->line);
-            link_send_word(p, "");
-            break;
-        case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
-            linklog(&p->l->log, LOG_ERR, "rank %u at %s refused this broker's public key, %s",
-                    p->rank, p->source->uri, p->l->public_key);
-            link_peer_fail(p, "it refused this broker's key");
-            break;
-        case ZMQ_EVENT_CONNECT_RETRIED:
-            if (p->tries)
-                link_peer_fail(p, "it accepts no connection");
-            break;
-        case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
-            tell_trying(p, "does not answer as the broker with the expected public key would");
-            break;
-        case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
-            tell_trying(p, "ended the connection during the handshake; its public key may not "
-                           "be the expected one");
-            break;
-        case ZMQ_EVENT_DISCONNECTED:
-            if (p->handshaken)
-                link_peer_fail(p, "its connection was closed");
-            break;
-        default:
-            break;
-        }
-    }
 }
 
 /* --- start and end --- */

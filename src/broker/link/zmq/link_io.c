@@ -76,11 +76,10 @@ static void peer_close(struct link_peer *p)
         p->event_up = false;
         p->l->event_up--;
     }
-    if (p->outbound && p->source->uri) { /* otherwise ZeroMQ would reconnect */
-        zmq_disconnect(p->source->sock, p->source->uri);
-        if (p->source == &p->l->src[SRC_UP] && p->l->src[SRC_SUB].uri)
-            zmq_disconnect(p->l->src[SRC_SUB].sock, p->l->src[SRC_SUB].uri);
-    }
+    if (p->out && p->out->messages.uri) /* otherwise ZeroMQ would reconnect */
+        zmq_disconnect(p->out->messages.sock, p->out->messages.uri);
+    if (p->out && p->out->events.uri)
+        zmq_disconnect(p->out->events.sock, p->out->events.uri);
 }
 
 void link_peer_fail(struct link_peer *p, const char *why)
@@ -106,7 +105,7 @@ void link_peer_renew(struct link_peer *p)
 {
     set_state(p, LINK_NEW);
     p->handshaken = p->greeted = p->named = p->connected = false;
-    p->cut_due = p->was_full = false;
+    p->cut_due = p->was_full = p->quiet = false;
     p->logged = 0.;
     silence_begin(p->l->silence, &p->line);
 }
@@ -120,6 +119,7 @@ void link_report_lost(link_t *l)
 
         list_remove(n);
         core_peer_lost(l->core, p->plane, p->rank, p->why);
+        link_out_done(p);
     }
 }
 
@@ -237,6 +237,15 @@ static void look_again(struct link_source *src)
     }
 }
 
+/* The same for all sockets that send frames. */
+static void look_again_all(link_t *l)
+{
+    look_again(&l->src[SRC_IN]);
+    look_again(&l->src[SRC_PUB]);
+    LIST_FOREACH(it, &l->outs)
+    look_again(&list_entry(it, struct link_out, node)->messages);
+}
+
 static void flush_list(link_t *l, struct list_node *list, const struct link_source *only)
 {
     /* peer_flush() may put a peer back on the blocked list: process each peer once. */
@@ -272,9 +281,8 @@ static void on_flush(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
 
     (void)r, (void)w, (void)revents;
     link_io_flush(l);
-    for (int i = SRC_IN; i <= SRC_RING; i++)
-        look_again(&l->src[i]);
-    look_again(&l->src[SRC_PUB]);
+    link_out_reap(l);
+    look_again_all(l);
 }
 
 static void on_retry(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -286,8 +294,7 @@ static void on_retry(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     events_flush(l);
     if (list_empty(&l->blocked) && !l->event_blocked)
         flux_watcher_stop(w);
-    for (int i = SRC_IN; i <= SRC_PUB; i++)
-        look_again(&l->src[i]);
+    look_again_all(l);
 }
 
 static struct link_peer *peer_find(link_t *l, enum core_plane plane, uint32_t rank)
@@ -300,6 +307,8 @@ static struct link_peer *peer_find(link_t *l, enum core_plane plane, uint32_t ra
      * broker carries the responses to its requests, and the connection of this broker carries its
      * own requests; both reach it. */
     if (out && out->rank == rank && out->state != LINK_GONE)
+        return out;
+    if (plane == CORE_TREE && (out = link_parent_of_rank(l, rank)))
         return out;
     return link_inbound(l, plane, rank);
 }
@@ -426,8 +435,23 @@ static void op_drop(void *arg, enum core_plane plane, uint32_t rank)
 {
     struct link_peer *p = peer_find(arg, plane, rank);
 
-    if (p)
+    if (p) {
         peer_cut(p);
+        link_out_done(p);
+    }
+}
+
+static void op_quiet(void *arg, uint32_t rank)
+{
+    struct link_peer *p = link_inbound(arg, CORE_TREE, rank);
+
+    if (!p)
+        return;
+    p->quiet = true;
+    if (p->event_up) {
+        p->event_up = false;
+        p->l->event_up--;
+    }
 }
 
 const struct core_link_ops link_ops = {
@@ -438,6 +462,9 @@ const struct core_link_ops link_ops = {
     .by_key = true,
     .card = link_card,
     .move = link_move,
+    .beside = link_beside,
+    .swap = link_swap,
+    .quiet = op_quiet,
     .peak = op_peak,
     .bind = link_bind,
     .tree_uri = link_tree_uri,
@@ -661,6 +688,7 @@ void link_drain_peer(struct link_source *src)
 void link_drain_sub(struct link_source *src)
 {
     link_t *l = src->l;
+    struct link_peer *p = src->peer;
     struct incoming in;
     size_t bytes = 0;
 
@@ -670,11 +698,11 @@ void link_drain_sub(struct link_source *src)
         bytes += in.len;
         if (!in.good) {
             drop_malformed(l, &in);
-        } else if (l->parent && l->parent->state != LINK_GONE) {
-            silence_heard(l->silence, &l->event_line);
-            l->event_heard = true;
-            l->event_fd = zmq_msg_get(&in.first, ZMQ_SRCFD);
-            take_messages(l, CORE_EVENT, l->parent->rank, in.data, in.len);
+        } else if (p->state != LINK_GONE) {
+            silence_heard(l->silence, &p->out->event_line);
+            p->out->event_heard = true;
+            p->out->event_fd = zmq_msg_get(&in.first, ZMQ_SRCFD);
+            take_messages(l, CORE_EVENT, p->rank, in.data, in.len);
         }
         release(&in);
     }
@@ -719,25 +747,49 @@ static void on_source(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
     source_run(arg);
 }
 
+/* Call `f` for each socket, until it fails.  Meanwhile a connection may begin; none is freed. */
+static int each_source(link_t *l, int (*f)(struct link_source *src))
+{
+    int rc = 0;
+
+    for (int i = 0; i < SRC_COUNT && rc == 0; i++)
+        rc = l->src[i].sock ? f(&l->src[i]) : 0;
+    LIST_FOREACH(it, &l->outs)
+    {
+        struct link_out *out = list_entry(it, struct link_out, node);
+        struct link_source *const all[] = {&out->messages, &out->mon, &out->events};
+
+        for (size_t i = 0; i < 3 && rc == 0; i++)
+            rc = all[i]->sock ? f(all[i]) : 0;
+    }
+    return rc;
+}
+
+static int run_again(struct link_source *src)
+{
+    if (src->again)
+        source_run(src);
+    return 0;
+}
+
 static void on_again(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     link_t *l = arg;
 
     (void)r, (void)w, (void)revents;
-    for (int i = 0; i < SRC_COUNT; i++) {
-        if (l->src[i].sock && l->src[i].again)
-            source_run(&l->src[i]);
-    }
+    each_source(l, run_again);
     link_report_lost(l);
 }
 
-static int watch(link_t *l, struct link_source *src)
+static int watch(struct link_source *src)
 {
     int fd;
     size_t len = sizeof(fd);
 
+    if (src->w)
+        return 0;
     if (zmq_getsockopt(src->sock, ZMQ_FD, &fd, &len) < 0 ||
-        !(src->w = flux_fd_watcher_create(l->r, fd, FLUX_POLLIN, on_source, src)))
+        !(src->w = flux_fd_watcher_create(src->l->r, fd, FLUX_POLLIN, on_source, src)))
         return -1;
     flux_watcher_start(src->w);
     src->again = true; /* read the frames that arrived before the socket was watched */
@@ -746,9 +798,8 @@ static int watch(link_t *l, struct link_source *src)
 
 int link_io_watch(link_t *l)
 {
-    for (int i = 0; i < SRC_COUNT; i++)
-        if (l->src[i].sock && !l->src[i].w && watch(l, &l->src[i]) < 0)
-            return -1;
+    if (each_source(l, watch) < 0)
+        return -1;
     flux_timer_start(l->again, 0., 0.);
     return 0;
 }
@@ -764,12 +815,16 @@ int link_io_start(link_t *l)
     return link_io_watch(l);
 }
 
+static int unwatch(struct link_source *src)
+{
+    flux_watcher_destroy(src->w);
+    src->w = NULL;
+    return 0;
+}
+
 void link_io_stop(link_t *l)
 {
-    for (int i = 0; i < SRC_COUNT; i++) {
-        flux_watcher_destroy(l->src[i].w);
-        l->src[i].w = NULL;
-    }
+    each_source(l, unwatch);
     flux_watcher_destroy(l->flush);
     flux_watcher_destroy(l->again);
     flux_watcher_destroy(l->cut);

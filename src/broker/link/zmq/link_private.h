@@ -1,6 +1,8 @@
 /* Declarations that the files of the link share.
  *
- *     link.c           sockets, keys, and the public calls
+ *     link.c           keys, listening, and the public calls
+ *     link_sock.c      sockets and their options
+ *     link_out.c       connections that this broker opens
  *     link_io.c        the work when a socket is ready
  *     link_claim.c     which broker has connected
  *     link_gate.c      incoming connections, and the monitors
@@ -60,8 +62,10 @@ struct link_peer {
     bool was_full;  /* the core got EAGAIN */
     bool blocked;   /* ZeroMQ accepts no more for now */
     struct link_source *source;
-    bool adopted; /* inbound: it has lost its parent, and is not a neighbor by the shape */
-    bool tries;   /* outbound: the core has other parents to try */
+    struct link_out *out; /* outbound: its sockets */
+    bool quiet;           /* child: it gets its events from another parent */
+    bool adopted;         /* inbound: it has lost its parent, and is not a neighbor by the shape */
+    bool tries;           /* outbound: the core has other parents to try */
     struct link_attempt attempt; /* present attempt: other connections do not belong to the peer */
     bool named;                  /* inbound: a frame with its key came, on the connection ... */
     uint8_t id[LINK_ID_SIZE];    /* ... with this routing id */
@@ -85,17 +89,25 @@ struct link_source {
 };
 
 enum {
-    SRC_IN,       /* ROUTER: tree children, ring predecessor */
-    SRC_UP,       /* DEALER: parent */
-    SRC_RING,     /* DEALER: ring successor */
-    SRC_UP_MON,   /* PAIR: monitor of SRC_UP */
-    SRC_RING_MON, /* PAIR: monitor of SRC_RING */
-    SRC_PUB,      /* XPUB: sends events to children, reads their subscriptions */
-    SRC_SUB,      /* SUB: events from the parent */
-    SRC_ZAP,      /* authentication */
-    SRC_IN_MON,   /* PAIR: monitor of SRC_IN ... */
-    SRC_PUB_MON,  /* ... and of SRC_PUB */
+    SRC_IN,      /* ROUTER: tree children, ring predecessor */
+    SRC_PUB,     /* XPUB: sends events to children, reads their subscriptions */
+    SRC_ZAP,     /* authentication */
+    SRC_IN_MON,  /* PAIR: monitor of SRC_IN ... */
+    SRC_PUB_MON, /* ... and of SRC_PUB */
     SRC_COUNT,
+};
+
+/* A connection that this broker opens (link_out.c). */
+struct link_out {
+    struct list_node node; /* in link.outs */
+    struct link_peer *peer;
+    struct link_source messages;    /* DEALER */
+    struct link_source mon;         /* PAIR: monitor of `messages` */
+    struct link_source events;      /* SUB: events of the parent */
+    struct silence_line event_line; /* line of these events ... */
+    int event_fd;
+    bool event_heard; /* ... of which one has arrived */
+    bool over;        /* to be closed and freed */
 };
 
 struct link {
@@ -121,8 +133,9 @@ struct link {
     bool started;
     zap_t *zap;
     struct link_source src[SRC_COUNT];
-    hmap_t *inbound; /* plane << 32 | rank -> struct link_peer */
-    struct link_peer *parent, *next;
+    hmap_t *inbound;                 /* plane << 32 | rank -> struct link_peer */
+    struct link_peer *parent, *next; /* NULL: none */
+    struct list_node outs;           /* struct link_out: theirs, and those of other parents */
 
     struct link_queue events;
     unsigned event_up; /* children whose event connection is in place */
@@ -132,14 +145,11 @@ struct link {
     struct list_node dirty;   /* peers with something to send */
     struct list_node blocked; /* peers for which ZeroMQ accepts no more */
     struct list_node unreported;
-    flux_watcher_t *flush;          /* defer */
-    flux_watcher_t *again;          /* timer of 0 s: read the sockets that are marked `again` */
-    flux_watcher_t *cut;            /* timer: see peer_cut() */
-    flux_watcher_t *retry;          /* timer, only while something is blocked */
-    silence_t *silence;             /* see link_beat.c */
-    struct silence_line event_line; /* line of the parent's events ... */
-    int event_fd;
-    bool event_heard; /* ... of which one has arrived */
+    flux_watcher_t *flush; /* defer */
+    flux_watcher_t *again; /* timer of 0 s: read the sockets that are marked `again` */
+    flux_watcher_t *cut;   /* timer: see peer_cut() */
+    flux_watcher_t *retry; /* timer, only while something is blocked */
+    silence_t *silence;    /* see link_beat.c */
     struct link_gate *gate;
     struct {                           /* for tests */
         uint64_t msgs_out, frames_out; /* messages per frame measure the batching */
@@ -158,7 +168,6 @@ void link_io_stop(link_t *l);
 void link_io_flush(link_t *l);
 void link_drain_in(struct link_source *src);
 void link_drain_peer(struct link_source *src);
-void link_drain_monitor(struct link_source *src);
 void link_drain_all_in(link_t *l); /* read all frames that have arrived at SRC_IN */
 /* End the reports about this peer, and discard the messages that wait for it. */
 void link_peer_leave(struct link_peer *p);
@@ -174,6 +183,40 @@ void link_report_lost(link_t *l);
 void link_drain_pub(struct link_source *src);
 void link_drain_sub(struct link_source *src);
 void link_drain_zap(struct link_source *src);
+
+/* link_sock.c */
+int link_set_int(void *sock, int option, int value);
+int link_set_ipv6(void *sock, const char *uri);
+/* Set TCP keepalives.  link_beat.c detects a silent peer; the kernel detects a TCP connection that
+ * is broken while other connections of the peer work and carry signs of life for it.  The
+ * heartbeats of ZeroMQ would detect it too, but they also count time during which both ends were
+ * suspended with their virtual machines, and then end sound connections. */
+int link_set_keepalive(const link_t *l, void *sock);
+int link_secure_server(const link_t *l, void *sock);
+int link_secure_client(const link_t *l, void *sock, const char *server_key);
+/* Open a socket with the options that all sockets share.  Returns NULL with errno of ZeroMQ. */
+struct link_source *link_source_open(link_t *l, struct link_source *src, int type,
+                                     void (*drain)(struct link_source *));
+void link_source_close(struct link_source *src);
+/* Close a socket, and drop the frames that wait in it. */
+void link_source_discard(struct link_source *src);
+
+/* link_out.c: the operations of link_ops that connect, and: */
+int link_connect(void *arg, enum core_plane plane, uint32_t rank, const char *tree_uri,
+                 const char *event_uri, const char *public_key, errmsg_t *err);
+int link_again(void *arg, enum core_plane plane, uint32_t rank);
+int link_move(void *arg, const struct control_card *card, errmsg_t *err);
+int link_beside(void *arg, const struct control_card *card, errmsg_t *err);
+void link_swap(void *arg, uint32_t rank);
+void link_drain_monitor(struct link_source *src);
+/* Return the parent, next parent or earlier parent of this rank that is connected, or NULL. */
+struct link_peer *link_parent_of_rank(const link_t *l, uint32_t rank);
+/* End the connection of a neighbor that is dropped or lost, unless the core may renew it. */
+void link_out_done(struct link_peer *p);
+/* Free the connections that are over.  Called from the reactor only. */
+void link_out_reap(link_t *l);
+void link_out_stop(link_t *l);    /* close all sockets */
+void link_out_destroy(link_t *l); /* free all peers */
 
 /* link_claim.c */
 /* Return the peer that has sent this frame, or NULL after refusing it. */
@@ -209,14 +252,16 @@ const char *link_tree_uri(void *arg);
 const char *link_event_uri(void *arg);
 int link_rebind(void *arg, errmsg_t *err);
 int link_allow(void *arg, uint32_t rank, const char *public_key, errmsg_t *err);
-int link_connect(void *arg, enum core_plane plane, uint32_t rank, const char *tree_uri,
-                 const char *event_uri, const char *public_key, errmsg_t *err);
 int link_card(void *arg, struct control_card *card);
-int link_move(void *arg, const struct control_card *card, errmsg_t *err);
-int link_again(void *arg, enum core_plane plane, uint32_t rank);
 int link_start(void *arg, errmsg_t *err);
 void link_destroy(void *arg);
 
+/* Cut off the part after '+', which names the UNIX socket of a broker with mixed links. */
+void link_trim(char *uri);
+/* Check the public key of a rank.  Returns -1 with EINVAL and an error message. */
+int link_check_key(const link_t *l, uint32_t rank, const char *key, errmsg_t *err);
+struct link_peer *link_peer_create(link_t *l, enum core_plane plane, uint32_t rank);
+void link_peer_free(void *val); /* NULL-safe */
 /* Expect a neighbor that connects.  Returns NULL with ENOMEM. */
 struct link_peer *link_add_inbound(link_t *l, enum core_plane plane, uint32_t rank);
 struct link_peer *link_inbound(const link_t *l, enum core_plane plane, uint32_t rank);

@@ -376,6 +376,23 @@ START_TEST(moved)
 }
 END_TEST
 
+/* The second parent, the first one, or rank 2 is on another host than all others.  In the first
+ * case rank 2 has ended ZeroMQ before. */
+START_TEST(second_parent_elsewhere)
+{
+    for (uint32_t i = 0; i < NODES; i++)
+        place[i] = "here";
+    place[_i] = "there";
+    start_all(4, "chain", false, true);
+    for (uint32_t i = 0; i + 1 < NODES; i++)
+        ck_assert(run_until(&node[i].core.event_up[i + 1], 1, PATIENCE));
+    ck_assert_int_eq(send_from(1, CORE_RING, 2, 0, 10, false), 0);
+    ck_assert(run_until(&node[2].core.got[CORE_RING], 1, PATIENCE));
+    transport->ops->running(node[2].link);
+    second_parent();
+}
+END_TEST
+
 /* Nobody else gets in by the UNIX socket of a broker on several hosts. */
 START_TEST(false_key)
 {
@@ -521,6 +538,7 @@ int main(void)
     tcase_add_test(tc, socket_removed);
     tcase_add_test(tc, nobody_remote);
     tcase_add_loop_test(tc, moved, 0, 4);
+    tcase_add_loop_test(tc, second_parent_elsewhere, 0, 3);
     tcase_add_test(tc, false_key);
     tcase_add_loop_test(tc, parent_later, 0, 3);
     tcase_add_loop_test(tc, parent_never, 0, 2);

@@ -254,53 +254,6 @@ START_TEST(moved_without_keys)
 }
 END_TEST
 
-/* A second parent, beside the one of now, and then instead of it. */
-START_TEST(second_parent)
-{
-    struct control_card card = {.rank = 0};
-    struct control_card gone;
-    errmsg_t err = {""};
-
-    start_all(3, "chain", false, true);
-    ck_assert(run_until(&node[1].core.event_up[2], 1, PATIENCE));
-    ck_assert_int_eq(transport->ops->card(node[0].link, &card), 0);
-    /* Nobody listens there. */
-    gone = card;
-    gone.tree = "unix://@nobody-is-here";
-    ck_assert_int_eq(transport->ops->beside(node[2].link, &gone, &err), 0);
-    ck_assert(run_until(&node[2].core.lost[CORE_TREE][0], 1, PATIENCE));
-    /* It takes it, and either is a neighbor. */
-    node[0].core.adopts = 2;
-    ck_assert_int_eq(transport->ops->beside(node[2].link, &card, &err), 0);
-    ck_assert_int_eq(send_from(2, CORE_TREE, 0, 1, 10, false), 0);
-    ck_assert_int_eq(send_from(2, CORE_TREE, 1, 1, 10, false), 0);
-    ck_assert(run_until(&node[0].core.got[CORE_TREE], 1, PATIENCE));
-    ck_assert(run_until(&node[1].core.got[CORE_TREE], 1, PATIENCE));
-    publish(0, "some.thing");
-    ck_assert(run_until(&node[2].core.got[CORE_EVENT], 1, PATIENCE));
-    transport->ops->quiet(node[0].link, 2);
-    publish(0, "some.thing");
-    ck_assert_int_eq(send_from(0, CORE_TREE, 2, 1, 10, false), 0);
-    ck_assert(run_until(&node[2].core.got[CORE_TREE], 1, PATIENCE));
-    ck_assert_uint_eq(node[2].core.got[CORE_EVENT], 1);
-    /* The first one ends. */
-    transport->ops->swap(node[2].link, 0);
-    ck_assert_int_eq(send_from(1, CORE_TREE, 2, 2, 10, false), 0);
-    ck_assert(run_until(&node[2].core.got[CORE_TREE], 2, PATIENCE));
-    transport->ops->drop(node[2].link, CORE_TREE, 1);
-    ck_assert(run_until(&node[1].core.lost[CORE_TREE][2], 1, PATIENCE));
-    ck_assert_uint_eq(node[2].core.lost[CORE_TREE][1], 0);
-    ck_assert_int_eq(send_from(2, CORE_TREE, 1, 1, 10, false), -1);
-    ck_assert_int_eq(send_from(2, CORE_TREE, 0, 2, 10, false), 0);
-    ck_assert(run_until(&node[0].core.got[CORE_TREE], 2, PATIENCE));
-    end_node(0);
-    ck_assert(run_until(&node[2].core.lost[CORE_TREE][0], 2, PATIENCE));
-    /* An address that is none. */
-    gone.tree = "tcp://127.0.0.1:1";
-    ck_assert_int_eq(transport->ops->beside(node[2].link, &gone, &err), -1);
-}
-END_TEST
-
 /* Whoever listens at the address of the parent must have its key. */
 START_TEST(false_parent)
 {
@@ -698,7 +651,6 @@ int main(void)
     tcase_add_test(tc, named);
     tcase_add_test(tc, moved);
     tcase_add_test(tc, moved_without_keys);
-    tcase_add_test(tc, second_parent);
     tcase_add_test(tc, false_parent);
     tcase_add_test(tc, later);
     tcase_add_test(tc, silent);
