@@ -69,6 +69,13 @@ wait_until 20 above stuck blocked 0
 run "$FLUX" stream readers --json stuck
 like "$out" "\"pid\": ${pid[r]}," "flux stream readers lists a reader"
 like "$out" '"policy": "block"' "and its policy"
+behind() {
+    out=$("$FLUX" stream readers --json stuck)
+    [ "$(sed -n 's/.*"queue": \([0-9]*\).*/\1/p' <<<"$out")" -gt 200000 ] && ! grep -q '"blocked": 0\.0,' <<<"$out"
+}
+wait_until 20 behind
+pass "and what waits for it at the writer, and how long the writer has waited for it"
+like "$out" '"connections": 0,' "without TCP"
 reader=$(sed -n 's/.*"reader": \([0-9]*\),.*/\1/p' <<<"$out")
 "$FLUX" module reload stream # whose next instance gets the requests of writers and readers
 wait_until 20 has stuck writers 1

@@ -127,10 +127,37 @@ blocked() {
     "$FLUX" stream ls --json stuck | grep -q '"blocked": [0.]*[1-9]'
 }
 wait_until 20 blocked
+counted() {
+    out=$("$FLUX" stream readers --json stuck)
+    [ "$(sed -n 's/.*"queue": \([0-9]*\).*/\1/p' <<<"$out")" -gt 200000 ] && ! grep -q '"blocked": 0\.0,' <<<"$out"
+}
+wait_until 20 counted
+pass "the queue of a reader by TCP is listed, and the time that the writer waits for it"
+like "$("$FLUX" stream ls --json stuck)" '"connections": 1,' "so is its connection"
 kill -KILL "${pid[r]}"
 ended w 1
 is "$last" "open " "a writer does not wait for a reader that was killed"
 wait "${pid[r]}" 2>/dev/null
+
+# Counters of a reader that runs.
+peer w env FLUX_STREAM_TRANSPORT=tcp "$PEER" write flow 100000000 0 1
+FLUX_STREAM_TRANSPORT=tcp "$FLUX" stream cat --var=data --raw flow >/dev/null &
+cat=$!
+counter() { # KEY NUMBER: of the reader; is it above this one?
+    [ "$("$FLUX" stream readers --json flow | sed -n "s/.*\"$1\": \([0-9]*\).*/\1/p")" -gt "$2" ] 2>/dev/null
+}
+wait_until 20 counter received 300000
+pass "flux stream readers has the bytes that a reader has received by TCP"
+counter copied 200000
+is $? 0 "what has come by TCP counts as copied"
+sent() {
+    [ "$("$FLUX" stream ls --json flow | sed -n 's/.*"sent": \([0-9]*\).*/\1/p')" -gt 300000 ]
+}
+wait_until 20 sent
+pass "flux stream ls has the bytes that the writer has sent"
+"$FLUX" stream rm flow
+wait $cat
+ended w
 release
 
 if ! netns_possible; then

@@ -68,6 +68,8 @@ static table_t *list_table(void)
     table_column(t, "bytes", "BYTES", TABLE_RIGHT);
     table_column(t, "copied", "COPIED", TABLE_RIGHT);
     table_column(t, "asked", "ASKED", TABLE_RIGHT);
+    table_column(t, "connections", "TCP", TABLE_RIGHT);
+    table_column(t, "sent", "SENT", TABLE_RIGHT);
     table_column(t, "queue", "QUEUE", TABLE_RIGHT);
     table_column(t, "pinned", "PINNED", TABLE_RIGHT);
     table_column(t, "lag", "LAG", TABLE_RIGHT);
@@ -93,6 +95,8 @@ static void list_row(table_t *t, const struct stream_item *it)
     table_size(t, it->bytes);
     table_size(t, it->copied);
     table_size(t, it->asked);
+    table_u64(t, it->connections);
+    table_size(t, it->sent);
     table_size(t, it->queue);
     table_size(t, it->pinned);
     table_u64(t, it->lag);
@@ -591,6 +595,11 @@ static void reader_row(table_t *t, const struct stream_reader *r)
     table_u64(t, r->steps);
     table_size(t, r->asked);
     table_size(t, r->copied);
+    table_u64(t, r->connections);
+    table_size(t, r->received);
+    table_size(t, r->queue);
+    table_u64(t, r->dropped);
+    table_duration(t, r->blocked);
     table_duration(t, r->waited);
 }
 
@@ -610,6 +619,11 @@ static table_t *reader_table(void)
     table_column(t, "steps", "STEPS", TABLE_RIGHT);
     table_column(t, "asked", "ASKED", TABLE_RIGHT);
     table_column(t, "copied", "COPIED", TABLE_RIGHT);
+    table_column(t, "connections", "TCP", TABLE_RIGHT);
+    table_column(t, "received", "RECEIVED", TABLE_RIGHT);
+    table_column(t, "queue", "QUEUE", TABLE_RIGHT);
+    table_column(t, "dropped", "DROPPED", TABLE_RIGHT);
+    table_column(t, "blocked", "BLOCKED", TABLE_RIGHT);
     table_column(t, "waited", "WAITED", TABLE_RIGHT);
     return t;
 }

@@ -221,6 +221,12 @@ void inlet_hollow(inlet_t *i)
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
+void inlet_get_stats(const inlet_t *i, struct inlet_stats *st)
+{
+    st->far = i->far != NULL;
+    st->received = i->far ? inlet_far_received(i->far) : 0;
+}
+
 int inlet_fd(const inlet_t *i)
 {
     return i->far ? inlet_far_fd(i->far) : i->fd;

@@ -302,6 +302,11 @@ void inlet_far_hollow(inlet_far_t *f)
     madvise(f->base, f->size, MADV_DONTNEED);
 }
 
+uint64_t inlet_far_received(const inlet_far_t *f)
+{
+    return f->moved;
+}
+
 int inlet_far_fd(const inlet_far_t *f)
 {
     return far_link_fd(f->link);

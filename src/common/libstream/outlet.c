@@ -149,8 +149,7 @@ void outlet_unref(outlet_t *o, struct outlet_step *s)
     free(s);
 }
 
-/* What readers have released.  A thread that waits for one of these learns of it. */
-static void reap(outlet_t *o)
+void outlet_reap(outlet_t *o)
 {
     LIST_FOREACH(it, &o->readers)
     {
@@ -177,6 +176,12 @@ static bool full(const struct outlet_conn *c, uint64_t size)
            (live >= 2 && (size > c->want.bytes || lane_tx_bytes(c->lane) > c->want.bytes - size));
 }
 
+static void count_dropped(outlet_t *o, struct outlet_conn *c)
+{
+    o->stats.dropped++;
+    c->counts.dropped++;
+}
+
 /* Take back the oldest waiting step of a reader.  false: no step waits. */
 static bool drop(outlet_t *o, struct outlet_conn *c)
 {
@@ -185,7 +190,7 @@ static bool drop(outlet_t *o, struct outlet_conn *c)
     if (!s)
         return false;
     outlet_unref(o, s);
-    o->stats.dropped++;
+    count_dropped(o, c);
     return true;
 }
 
@@ -229,7 +234,7 @@ static void offer(outlet_t *o, struct outlet_conn *c, struct outlet_step *s)
         while (full(c, s->len) && drop(o, c))
             ;
     if (!waits && full(c, s->len)) {
-        o->stats.dropped++;
+        count_dropped(o, c);
         return;
     }
     if (!lane_tx_offer(c->lane, &item, s)) {
@@ -237,7 +242,7 @@ static void offer(outlet_t *o, struct outlet_conn *c, struct outlet_step *s)
         while (drop(o, c))
             ;
         if (!lane_tx_offer(c->lane, &item, s)) {
-            o->stats.dropped++;
+            count_dropped(o, c);
             return;
         }
     }
@@ -402,11 +407,12 @@ static double wait_for(outlet_t *o, struct outlet_conn *c, double now, double un
     INVARIANT(2, c->pins == 1);
     c->pins--;
     o->stats.blocked += clock_now() - now;
+    c->counts.blocked += clock_now() - now;
     now = clock_now();
     if (c->gone)
         reader_free(o, c);
     else if (o->evict > 0. && now >= c->since + o->evict) {
-        reap(o);
+        outlet_reap(o);
         if (lane_tx_live(c->lane) >= c->live)
             evict(o, c);
     }
@@ -475,7 +481,8 @@ int outlet_begin(outlet_t *o, uint64_t step, uint64_t size, double timeout, void
     if (!(s = calloc(1, sizeof(*s))))
         return errmsg_fail(err, ENOMEM, "out of memory for step %" PRIu64, step);
     pthread_mutex_lock(&o->lock);
-    for (reap(o); (c = blocked_by(o, step, size)) || (g = outlet_group_full(o, size)); reap(o)) {
+    for (outlet_reap(o); (c = blocked_by(o, step, size)) || (g = outlet_group_full(o, size));
+         outlet_reap(o)) {
         if (now == 0.) {
             now = clock_now();
             if (timeout >= 0.)
@@ -614,15 +621,6 @@ void outlet_pin_commit(outlet_t *o)
 const char *outlet_name(const outlet_t *o)
 {
     return o->name;
-}
-
-void outlet_get_stats(outlet_t *o, struct outlet_stats *st)
-{
-    pthread_mutex_lock(&o->lock);
-    reap(o);
-    *st = o->stats;
-    st->readers = o->nreaders;
-    pthread_mutex_unlock(&o->lock);
 }
 
 void outlet_destroy(outlet_t *o)

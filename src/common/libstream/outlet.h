@@ -98,19 +98,32 @@ void outlet_forget_all(outlet_t *o);
 
 struct outlet_stats {
     unsigned readers;
-    uint64_t steps;   /* published */
-    uint64_t bytes;   /* bytes of these steps */
-    uint64_t offered; /* steps, counted for each reader */
-    uint64_t dropped; /* steps that a reader did not get, by its policy */
-    uint64_t evicted; /* readers */
-    uint64_t refused; /* connections */
-    uint64_t bells;   /* number of times that a sleeping reader was woken */
-    double blocked;   /* seconds that outlet_begin() waited */
-    uint64_t live;    /* bytes of steps that somebody needs */
-    uint64_t pinned;  /* bytes of pin blocks that the next steps or these refer to */
-    uint64_t asked;   /* bytes of values that readers of other hosts have asked for */
-    uint64_t sent;    /* bytes that were sent to them, of any kind */
+    uint64_t steps;       /* published */
+    uint64_t bytes;       /* bytes of these steps */
+    uint64_t offered;     /* steps, counted for each reader */
+    uint64_t dropped;     /* steps that a reader did not get, by its policy */
+    uint64_t evicted;     /* readers */
+    uint64_t refused;     /* connections */
+    uint64_t bells;       /* number of times that a sleeping reader was woken */
+    double blocked;       /* seconds that outlet_begin() waited */
+    uint64_t live;        /* bytes of steps that somebody needs */
+    uint64_t pinned;      /* bytes of pin blocks that the next steps or these refer to */
+    uint64_t asked;       /* bytes of values that readers of other hosts have asked for */
+    uint64_t sent;        /* bytes that were sent to them, of any kind */
+    unsigned connections; /* to readers of other hosts, by TCP */
 };
 void outlet_get_stats(outlet_t *o, struct outlet_stats *st);
+
+/* What one reader means for this writer. */
+struct outlet_queue {
+    uint64_t reader;  /* its number */
+    uint64_t bytes;   /* of steps that it was offered and has not released */
+    uint64_t dropped; /* steps that it did not get, by its policy, */
+    double blocked;   /* and seconds that outlet_begin() waited for it, both since the last call */
+};
+/* The readers whose queue is not empty, or was not at the last call, and those with new counts, at
+ * most `max` of them.  If there are more, the next call begins with the others.  Returns their
+ * number. */
+size_t outlet_get_queues(outlet_t *o, struct outlet_queue *q, size_t max);
 
 #endif

@@ -51,10 +51,12 @@ struct outlet_conn {
     void *page;
     lane_tx_t *lane;
     double since; /* start of the time in which the writer has waited for it; 0: it does not wait */
-    unsigned live; /* number of its steps at that time */
-    bool evicted;  /* no more steps are offered */
-    bool gone;     /* the connection has ended */
-    unsigned pins; /* 1 while the writer waits for it */
+    unsigned live;              /* number of its steps at that time */
+    bool evicted;               /* no more steps are offered */
+    bool gone;                  /* the connection has ended */
+    unsigned pins;              /* 1 while the writer waits for it */
+    struct outlet_queue counts; /* since it joined: outlet_stats.c, */
+    struct outlet_queue told;   /* and as far as outlet_get_queues() has returned them */
 
     /* For a member of a group; else NULL and empty. */
     struct outlet_group *group;
@@ -89,7 +91,8 @@ struct outlet {
     uint64_t seen;          /* the largest of knock_want.seen of readers that have joined */
     uint64_t next_step;     /* the least number that the next step may have */
     struct outlet_stats stats;
-    bool ended; /* no step follows */
+    unsigned turn; /* outlet_get_queues(): readers before this one had their turn */
+    bool ended;    /* no step follows */
 
     struct outlet_step *open; /* begun and not committed: the caller's thread */
     uint64_t open_size;
@@ -112,6 +115,9 @@ struct outlet {
     bool running;
 };
 
+/* Take back what readers have released.  A thread that waits for one of these learns of it.  With
+ * the lock. */
+void outlet_reap(outlet_t *o);
 /* What readers learn of a step. */
 struct lane_item outlet_item(const struct outlet_step *s);
 /* With the lock: */

@@ -341,9 +341,30 @@ static int heard(flux_stream_t *s, double seconds)
     return 0;
 }
 
+/* Count what has come by TCP, from writers that are gone, too. */
+static void count_far(flux_stream_t *s)
+{
+    struct inlet_stats st;
+
+    s->took.received = 0;
+    s->took.connections = 0;
+    for (uint32_t i = 0; i < s->nsources; i++) {
+        if (!s->sources[i].in)
+            continue;
+        inlet_get_stats(s->sources[i].in, &st);
+        s->took.received += st.received;
+        s->took.connections += st.far;
+    }
+    for (size_t i = 0; i < s->nleft; i++) {
+        inlet_get_stats(s->left[i], &st);
+        s->took.received += st.received;
+    }
+}
+
 /* Report the position of this reader to the module. */
 static void count(flux_stream_t *s)
 {
+    count_far(s);
     s->took.name = s->name;
     s->took.reader = s->id;
     flux_future_destroy(flux_rpc_struct(s->h, "stream.took", &stream_took_schema, &s->took,
@@ -681,6 +702,7 @@ int flux_stream_get(flux_stream_t *s, uint32_t writer, const char *var, const vo
                     size_t *len, errmsg_t *err)
 {
     struct stream_found f;
+    struct inlet_stats st = {.far = false};
     int rc = stream_reader_find(s, writer, var, &f, err);
 
     if (rc < 0)
@@ -693,6 +715,8 @@ int flux_stream_get(flux_stream_t *s, uint32_t writer, const char *var, const vo
         return -1;
     *len = f.val.len;
     *data = (const char *)f.step->data + f.val.off;
-    stream_reader_asked(s, *len, 0);
+    if (s->sources[writer].in) /* else it is a file */
+        inlet_get_stats(s->sources[writer].in, &st);
+    stream_reader_asked(s, *len, st.far ? *len : 0);
     return 0;
 }

@@ -37,6 +37,15 @@ static const struct flux_field written_fields[] = {
 };
 const struct flux_schema stream_written_schema = FLUX_SCHEMA(struct stream_written, written_fields);
 
+static const struct flux_field queue_fields[] = {
+    FLUX_FIELD_U64(struct stream_queue, reader, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_queue, queue, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_queue, dropped, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_DOUBLE(struct stream_queue, blocked, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema stream_queue_schema = FLUX_SCHEMA(struct stream_queue, queue_fields);
+
 static const struct flux_field count_fields[] = {
     FLUX_FIELD_STR(struct stream_count, name, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_count, writer, FLUX_FIELD_REQUIRED),
@@ -50,6 +59,9 @@ static const struct flux_field count_fields[] = {
     FLUX_FIELD_U64(struct stream_count, pinned, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_DOUBLE(struct stream_count, blocked, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_DOUBLE(struct stream_count, held, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_count, sent, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct stream_count, connections, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_ARRAY_OF(struct stream_count, queues, FLUX_FIELD_REQUIRED, &stream_queue_schema),
     FLUX_FIELD_END,
 };
 const struct flux_schema stream_count_schema = FLUX_SCHEMA(struct stream_count, count_fields);
@@ -110,6 +122,8 @@ static const struct flux_field took_fields[] = {
     FLUX_FIELD_U64(struct stream_took, asked, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_took, copied, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_DOUBLE(struct stream_took, waited, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_took, received, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct stream_took, connections, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
 const struct flux_schema stream_took_schema = FLUX_SCHEMA(struct stream_took, took_fields);
@@ -143,6 +157,11 @@ static const struct flux_field reader_fields[] = {
     FLUX_FIELD_U64(struct stream_reader, asked, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_reader, copied, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_DOUBLE(struct stream_reader, waited, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_reader, received, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct stream_reader, connections, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_reader, queue, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_reader, dropped, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_DOUBLE(struct stream_reader, blocked, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
 const struct flux_schema stream_reader_schema = FLUX_SCHEMA(struct stream_reader, reader_fields);
@@ -199,6 +218,8 @@ static const struct flux_field item_fields[] = {
     FLUX_FIELD_U64(struct stream_item, queue, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_item, pinned, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_item, lag, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_item, sent, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct stream_item, connections, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_DOUBLE(struct stream_item, blocked, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_DOUBLE(struct stream_item, held, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_DOUBLE(struct stream_item, rate, FLUX_FIELD_REQUIRED),

@@ -41,6 +41,16 @@ struct stream_demand {
 };
 extern const struct flux_schema stream_demand_schema;
 
+/* A reader, for one writer: see struct outlet_queue. */
+struct stream_queue {
+    uint64_t reader;
+    uint64_t queue;   /* bytes that it has not released */
+    uint64_t dropped; /* steps that it did not get, */
+    double blocked;   /* and seconds that the writer waited for it, since the last count with it */
+};
+extern const struct flux_schema stream_queue_schema;
+#define STREAM_QUEUES_MAX 16 /* in a count */
+
 /* The progress of a writer. */
 struct stream_count {
     const char *name;
@@ -51,10 +61,14 @@ struct stream_count {
     uint64_t bytes;
     uint64_t copied; /* those of them that were copied; the others were computed in place */
     uint64_t dropped;
-    uint64_t queue;  /* bytes that readers have not released */
-    uint64_t pinned; /* bytes that are kept for readers that come later */
-    double blocked;  /* seconds */
-    double held;     /* seconds that it was paused, or waited for its limit */
+    uint64_t queue;       /* bytes that readers have not released */
+    uint64_t pinned;      /* bytes that are kept for readers that come later */
+    double blocked;       /* seconds */
+    double held;          /* seconds that it was paused, or waited for its limit */
+    uint64_t sent;        /* bytes sent by TCP, */
+    uint32_t connections; /* and number of readers that it has by TCP */
+    json_t *queues;       /* of stream_queue: readers that have not released everything, or with new
+                           * counts; at most STREAM_QUEUES_MAX, which take turns */
 };
 extern const struct flux_schema stream_count_schema;
 
@@ -104,11 +118,13 @@ extern const struct flux_schema stream_read_schema;
 struct stream_took {
     const char *name;
     uint64_t reader;
-    uint64_t step;   /* all steps before it are released */
-    uint64_t steps;  /* number of steps that it has begun */
-    uint64_t asked;  /* bytes of values and boxes */
-    uint64_t copied; /* those of them that were copied; the others were used in place */
-    double waited;   /* seconds that it has waited for steps */
+    uint64_t step;        /* all steps before it are released */
+    uint64_t steps;       /* number of steps that it has begun */
+    uint64_t asked;       /* bytes of values and boxes */
+    uint64_t copied;      /* those of them that were copied; the others were used in place */
+    double waited;        /* seconds that it has waited for steps */
+    uint64_t received;    /* bytes received by TCP, */
+    uint32_t connections; /* and number of writers that it has by TCP */
 };
 extern const struct flux_schema stream_took_schema;
 
@@ -140,6 +156,11 @@ struct stream_reader {
     uint64_t asked;
     uint64_t copied;
     double waited;
+    uint64_t received;
+    uint32_t connections;
+    uint64_t queue;   /* bytes that it has not released, of all writers */
+    uint64_t dropped; /* steps that it did not get, counted by each writer */
+    double blocked;   /* seconds that writers have waited for it */
 };
 extern const struct flux_schema stream_reader_schema;
 
@@ -192,7 +213,9 @@ struct stream_item {
     uint64_t dropped;
     uint64_t queue;
     uint64_t pinned;
-    uint64_t lag; /* of the slowest reader */
+    uint64_t lag;         /* of the slowest reader */
+    uint64_t sent;        /* by TCP, */
+    uint32_t connections; /* and number of TCP connections */
     double blocked;
     double held;
     double rate; /* steps a second, of the fastest writer */

@@ -178,11 +178,31 @@ int flux_stream_put(flux_stream_t *s, const char *var, const void *data, size_t 
     return stream_writer_put(s, var, NULL, 0, data, len, err);
 }
 
+/* The readers of which the module is to know.  NULL with ENOMEM. */
+static json_t *queues(flux_stream_t *s)
+{
+    struct outlet_queue q[STREAM_QUEUES_MAX];
+    size_t n = outlet_get_queues(s->out, q, STREAM_QUEUES_MAX);
+    json_t *all = json_array();
+
+    for (size_t i = 0; i < n; i++) {
+        const struct stream_queue one = {q[i].reader, q[i].bytes, q[i].dropped, q[i].blocked};
+
+        if (json_array_append_new(all, flux_schema_encode_json(&stream_queue_schema, &one)) < 0) {
+            json_decref(all);
+            errno = ENOMEM;
+            return NULL;
+        }
+    }
+    return all;
+}
+
 /* Report the progress of this writer to the module.  NULL with errno. */
 static flux_future_t *count(flux_stream_t *s, int flags)
 {
     struct outlet_stats st;
     struct stream_count c = {.name = s->name, .writer = s->id, .step = s->step, .epoch = s->epoch};
+    flux_future_t *f;
 
     outlet_get_stats(s->out, &st);
     c.steps = st.steps;
@@ -193,7 +213,13 @@ static flux_future_t *count(flux_stream_t *s, int flags)
     c.pinned = st.pinned;
     c.blocked = st.blocked;
     c.held = s->held;
-    return flux_rpc_struct(s->h, "stream.count", &stream_count_schema, &c, FLUX_NODEID_ANY, flags);
+    c.sent = st.sent;
+    c.connections = st.connections;
+    if (!(c.queues = queues(s)))
+        return NULL;
+    f = flux_rpc_struct(s->h, "stream.count", &stream_count_schema, &c, FLUX_NODEID_ANY, flags);
+    json_decref(c.queues);
+    return f;
 }
 
 /* Nobody could end a pause, or a limit, any more. */

@@ -2,7 +2,8 @@
  *
  * Purpose: requests are answered one at a time, in the order of their arrival; at most WALKS_MAX
  * requests are in the queue.  A list of streams walks along ctx.sorted and, for each stream, along
- * its readers and its writers.  A list of readers walks along the readers of one stream.
+ * its readers and its writers.  A list of readers walks along the writers of one stream, which
+ * have counted the queues of readers, and then along its readers.
  *
  * Invariants:
  *  1. Only the first walk of ctx.walks has begun.
@@ -32,6 +33,7 @@ struct walk {
     struct stream *s; /* the present stream; NULL: between two streams, or the stream has gone */
     struct list_node *at;
     bool writers; /* `at` is in stream.writers */
+    uint64_t id;
     struct stream_item sum;
 };
 
@@ -107,6 +109,8 @@ static void writer_add(struct stream_item *sum, const struct writer *w)
     sum->pinned += w->count.pinned;
     sum->blocked += w->count.blocked;
     sum->held += w->count.held;
+    sum->sent += w->count.sent;
+    sum->connections += w->count.connections;
     if (sum->rate < w->rate)
         sum->rate = w->rate;
 }
@@ -142,21 +146,56 @@ static bool streams_step(struct ctx *ctx, struct walk *k)
     return true;
 }
 
+/* Add the queues at a writer to the sums of its readers. */
+static void queues_add(const struct walk *k, const struct writer *w)
+{
+    for (unsigned i = 0; i < w->nqueues; i++) {
+        struct reader *r = hmap_get_u64(k->s->numbers, w->queues[i].reader);
+
+        if (!r)
+            continue;
+        if (r->walk != k->id)
+            r->queue = 0;
+        r->walk = k->id;
+        r->queue += w->queues[i].queue;
+    }
+}
+
+/* Do one step of a list of readers: first along the writers, then along the readers. */
 static bool readers_step(struct ctx *ctx, struct walk *k)
 {
     const struct reader *r;
     struct stream_reader item;
 
+    if (k->s && k->writers && k->at == &k->s->writers) {
+        k->writers = false;
+        k->at = k->s->readers.next;
+    } else if (k->s && k->writers) {
+        queues_add(k, list_entry(k->at, struct writer, node));
+        k->at = k->at->next;
+        return true;
+    }
     if (!k->s || k->at == &k->s->readers)
         return false;
     r = list_entry(k->at, struct reader, node);
-    item = (struct stream_reader){r->id,          claim_sender_rank(r->req),
-                                  r->host,        r->pid,
-                                  r->policy,      switches_name(r),
-                                  r->off,         r->took.step,
-                                  readers_lag(r), r->took.steps,
-                                  r->took.asked,  r->took.copied,
-                                  r->took.waited};
+    item = (struct stream_reader){.reader = r->id,
+                                  .rank = claim_sender_rank(r->req),
+                                  .host = r->host,
+                                  .pid = r->pid,
+                                  .policy = r->policy,
+                                  .onoff = switches_name(r),
+                                  .off = r->off,
+                                  .step = r->took.step,
+                                  .lag = readers_lag(r),
+                                  .steps = r->took.steps,
+                                  .asked = r->took.asked,
+                                  .copied = r->took.copied,
+                                  .waited = r->took.waited,
+                                  .received = r->took.received,
+                                  .connections = r->took.connections,
+                                  .queue = r->walk == k->id ? r->queue : 0,
+                                  .dropped = r->dropped,
+                                  .blocked = r->blocked};
     if (item.rank == UINT32_MAX)
         item.rank = flux_rank(ctx->h);
     jsonout_struct(k->sb, NULL, &stream_reader_schema, &item);
@@ -169,11 +208,16 @@ static void walk_begin(struct ctx *ctx, struct walk *k)
     struct stream *s = k->name ? hmap_get(ctx->streams, k->name) : NULL;
 
     k->begun = true;
+    k->id = ++ctx->walked;
     k->sb = strbuf_create(0);
     jsonout_object(k->sb, NULL);
     jsonout_array(k->sb, k->name ? "readers" : "streams");
     if (s)
         walk_enter(k, s);
+    if (s && k->name) {
+        k->writers = true;
+        k->at = s->writers.next;
+    }
 }
 
 static void walk_end(struct ctx *ctx, struct walk *k)

@@ -45,6 +45,7 @@ struct ctx {
     size_t idle;            /* number of switches that are on and without readers */
     struct list_node walks; /* requests for lists: listing.c */
     unsigned nwalks;
+    uint64_t walked; /* number of lists that were begun */
     struct work walking;
     struct list_node junk; /* records of feeds that no longer exist */
     struct work sweep;
@@ -120,7 +121,9 @@ struct writer {
     uint64_t job;
     uint32_t task;
     struct stream_count count;
-    double counted; /* time of the last count; 0: never */
+    struct stream_queue queues[STREAM_QUEUES_MAX]; /* of the last count, */
+    unsigned nqueues;                              /* and their number */
+    double counted;                                /* time of the last count; 0: never */
     double rate;
 };
 
@@ -142,6 +145,10 @@ struct reader {
     struct list_node turns; /* in a list of the switch */
     bool off;
     struct stream_took took;
+    uint64_t dropped; /* as its writers have counted */
+    double blocked;
+    uint64_t walk;  /* number of the list of readers for which */
+    uint64_t queue; /* this is the sum of what its writers have counted */
 };
 
 /* Find the stream that a request names.  Returns NULL after answering the request. */

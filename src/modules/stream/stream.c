@@ -300,6 +300,30 @@ static void write_cb(flux_t *h, const flux_msg_t *req, void *arg)
     json_decref(owner);
 }
 
+/* Adopt what a writer says about its readers.  Of a list that has a mistake, or is too long, the
+ * first ones. */
+static void count_queues(struct writer *w, const json_t *queues)
+{
+    struct stream_queue q;
+    struct reader *r;
+    json_t *item;
+    size_t i;
+
+    w->nqueues = 0;
+    json_array_foreach(queues, i, item)
+    {
+        if (w->nqueues == STREAM_QUEUES_MAX ||
+            flux_schema_decode_json(&stream_queue_schema, item, &q, NULL) < 0)
+            break;
+        if (!(r = hmap_get_u64(w->s->numbers, q.reader)))
+            continue;
+        r->dropped += q.dropped;
+        r->blocked += q.blocked;
+        if (q.queue > 0)
+            w->queues[w->nqueues++] = q;
+    }
+}
+
 static void count_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
@@ -322,6 +346,8 @@ static void count_cb(flux_t *h, const flux_msg_t *req, void *arg)
         w->counted = now;
         w->count = in;
         w->count.name = NULL;
+        w->count.queues = NULL;
+        count_queues(w, in.queues);
         if (s->step < in.step)
             s->step = in.step;
         if (s->epoch < in.epoch) /* the instance before a reload knew a later epoch */

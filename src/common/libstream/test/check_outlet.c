@@ -363,6 +363,48 @@ START_TEST(pinned)
 }
 END_TEST
 
+/* What each reader means for the writer: the queue as it is, and the rest since the last call.
+ * Readers for which there is no room are returned by the next call. */
+START_TEST(queues)
+{
+    outlet_t *o = writer_by(_i, 0., 0);
+    inlet_t *slow = reader(o, "block", 2);
+    inlet_t *newest;
+    struct outlet_queue q[4];
+    const uint64_t two = 2 * STEP_LEN - 1 - 2;
+
+    wait_readers(o, 1);
+    newest = reader(o, "drop-newest", 2);
+    wait_readers(o, 2);
+    ck_assert_uint_eq(outlet_get_queues(o, q, 4), 0);
+    put(o, 1);
+    put(o, 2);
+    ck_assert_int_eq(put_wait(o, 3, 0.01), -1);
+    ck_assert_uint_eq(outlet_get_queues(o, q, 4), 2);
+    ck_assert(q[0].bytes == two && q[0].dropped == 0 && q[0].blocked > 0.);
+    ck_assert(q[1].bytes == two && q[1].dropped == 0 && q[1].blocked == 0.);
+    get_release(slow, 1);
+    ck_assert_msg(put_wait(o, 3, -1.) == 0, "%s", err.text);
+    memset(q, 0, sizeof(q));
+    ck_assert_uint_eq(outlet_get_queues(o, q, 1), 1);
+    ck_assert(q[0].bytes == two - (STEP_LEN - 1) + STEP_LEN - 3 && q[0].dropped == 0);
+    ck_assert_uint_eq(outlet_get_queues(o, q, 1), 1);
+    ck_assert(q[0].bytes == two && q[0].dropped == 1 && q[0].blocked == 0.);
+    get_release(slow, 2);
+    get_release(slow, 3);
+    get_release(newest, 1);
+    get_release(newest, 2);
+    wait_live(o, 0);
+    ck_assert_uint_eq(outlet_get_queues(o, q, 4), 2);
+    ck_assert(q[0].bytes == 0 && q[1].bytes == 0 && q[1].dropped == 0);
+    ck_assert_uint_eq(outlet_get_queues(o, q, 4), 0);
+    ck_assert_uint_eq(stats(o).connections, _i == RING ? 0 : 2);
+    inlet_destroy(slow);
+    inlet_destroy(newest);
+    outlet_destroy(o);
+}
+END_TEST
+
 /* A reader that holds its steps for too long is told; what it holds stays as it is. */
 START_TEST(evict)
 {
@@ -689,8 +731,8 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const both[] = {policies,   block, evict,       keep,  greedy,
-                                 rendezvous, joins, reader_dies, pinned};
+    const TTest *const both[] = {policies,   block, evict,       keep,   greedy,
+                                 rendezvous, joins, reader_dies, pinned, queues};
     const TTest *const ring[] = {steps,       slots,     forgotten, joins_kept,
                                  writer_dies, strangers, leftovers};
     TCase *tc = tcase_create("outlet");

@@ -381,7 +381,7 @@ START_TEST(epochs)
     snprintf(json, sizeof(json),
              "{\"name\":\"s\",\"writer\":%d,\"step\":1,\"epoch\":20,\"steps\":1,\"bytes\":0,"
              "\"copied\":0,\"dropped\":0,\"queue\":0,\"pinned\":0,\"blocked\":0.0,"
-             "\"held\":0.0}",
+             "\"held\":0.0,\"sent\":0,\"connections\":0,\"queues\":[]}",
              (int)b->peers[b->tag].number);
     ck_assert_int_eq(ask(b, "stream.count", 3, 0, json), 0);
     for (uint32_t client = 1; client <= 3; client++)
@@ -390,6 +390,72 @@ START_TEST(epochs)
     ck_assert_uint_eq(epoch_of(b), 21);
     settle(b);
     ck_assert_ptr_nonnull(strstr(b->text, "\"rank\":1,\"epoch\":21"));
+    bed_free(b);
+}
+END_TEST
+
+/* Count for the last writer of stream "s", which has `n` entries for a reader. */
+static int count_queue(struct bed *b, uint32_t client, uint64_t writer, uint64_t reader,
+                       uint64_t queue, unsigned n)
+{
+    char json[4000];
+    int at = snprintf(json, sizeof(json),
+                      "{\"name\":\"s\",\"writer\":%" PRIu64 ",\"step\":1,\"epoch\":1,\"steps\":1,"
+                      "\"bytes\":0,\"copied\":0,\"dropped\":0,\"queue\":0,\"pinned\":0,"
+                      "\"blocked\":0.0,\"held\":0.0,\"sent\":7,\"connections\":2,\"queues\":[",
+                      writer);
+
+    for (unsigned i = 0; i < n; i++)
+        at += snprintf(json + at, sizeof(json) - (size_t)at,
+                       "%s{\"reader\":%" PRIu64 ",\"queue\":%" PRIu64
+                       ",\"dropped\":1,\"blocked\":0.5}",
+                       i > 0 ? "," : "", reader, queue);
+    snprintf(json + at, sizeof(json) - (size_t)at, "]}");
+    return ask(b, "stream.count", client, 0, json);
+}
+
+/* What the list of readers has for the i-th one. */
+static json_int_t reader_int(struct bed *b, size_t i, const char *key)
+{
+    ask(b, "stream.readers", 99, 0, "{\"name\":\"s\"}");
+    settle(b);
+    return json_integer_value(
+        json_object_get(json_array_get(json_object_get(b->list, "readers"), i), key));
+}
+
+/* The queue of a reader is the sum of what its writers have counted last; what it did not get adds
+ * up.  A count names at most 16 readers, and of one that is not known nothing is kept. */
+START_TEST(queues)
+{
+    struct bed *b = bed_create();
+    uint64_t writer[2];
+
+    for (uint32_t i = 0; i < 2; i++) {
+        ck_assert_int_eq(write_stream(b, i, "s", i, 2), 0);
+        writer[i] = b->peers[b->tag].number;
+    }
+    read_stream(b, 5, "s", "");
+    uint64_t reader = b->tag;
+    settle(b);
+    ck_assert_int_eq(count_queue(b, 0, writer[0], reader, 100, 1), 0);
+    ck_assert_int_eq(count_queue(b, 1, writer[1], reader, 30, 1), 0);
+    ck_assert_int_eq(reader_int(b, 0, "queue"), 130);
+    ck_assert_int_eq(reader_int(b, 0, "queue"), 130);
+    ck_assert_int_eq(reader_int(b, 0, "dropped"), 2);
+    ck_assert_int_eq(count_queue(b, 1, writer[1], reader, 20, 20), 0);
+    ck_assert_int_eq(reader_int(b, 0, "queue"), 100 + 16 * 20);
+    ck_assert_int_eq(reader_int(b, 0, "dropped"), 2 + 16);
+    ck_assert_int_eq(count_queue(b, 0, writer[0], reader + 1, 50, 1), 0);
+    ck_assert_int_eq(count_queue(b, 1, writer[1], reader, 0, 1), 0);
+    ck_assert_int_eq(reader_int(b, 0, "queue"), 0);
+    ck_assert_int_eq(count_queue(b, 0, writer[0], reader, 8, 1), 0);
+    disconnect(b, 0);
+    ck_assert_int_eq(reader_int(b, 0, "queue"), 0);
+    ask(b, "stream.list", 99, 0, "{}");
+    settle(b);
+    json_t *one = json_array_get(json_object_get(b->list, "streams"), 0);
+    ck_assert_int_eq(json_integer_value(json_object_get(one, "sent")), 7);
+    ck_assert_int_eq(json_integer_value(json_object_get(one, "connections")), 2);
     bed_free(b);
 }
 END_TEST
@@ -620,6 +686,6 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("stream module", formats, format_shares, shares, epochs, many_writers, many_readers,
-              list_meanwhile, chance);
+    RUN_SUITE("stream module", formats, format_shares, shares, epochs, queues, many_writers,
+              many_readers, list_meanwhile, chance);
 }
