@@ -1,6 +1,6 @@
 #!/bin/bash
 # Streams: bench_stream.c measures one writer and one reader in shared memory, bench_stream_tcp.c by TCP, and
-# bench_streams.c groups of them in a session, in both ways.
+# bench_streams.c groups of them in a session, in both ways, and by TCP beside bare TCP.
 . "$(dirname "$0")/bench_lib.sh"
 
 "$BENCH_DIR/bench_stream" || exit 1

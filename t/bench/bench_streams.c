@@ -5,8 +5,15 @@
  * all of it, an eighth of its rows, or an eighth of its columns; and these again while the writers
  * make their rows in place.  A figure is the median of the rounds, in steps a second, from the
  * first reader that begins step WARM to the last one that ends the last step.
+ *
+ * By TCP, each way has bare TCP beside it in the same rounds: as many processes, and the connections
+ * that have something to carry, over which writers send the same bytes of each step, with nothing
+ * before or between them, and readers get them into their box.  Columns are sent as rows of the same
+ * number of bytes, without being gathered.
  */
 #include "config.h"
+#include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,10 +21,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "bench.h"
+#include "libstream/far_addr.h"
 #include "libstream/stream.h"
 
 #define ROWS 1024
@@ -26,6 +35,7 @@
 #define WARM 40 /* steps before the measurement, in which memory is used for the first time */
 #define ROUNDS 3
 #define READERS_MAX 4
+#define WRITERS_MAX 8
 
 enum way { WHOLE, EIGHTH_ROWS, EIGHTH_COLUMNS, IN_PLACE_ROWS, IN_PLACE_COLUMNS, WAYS };
 
@@ -73,7 +83,8 @@ static void writer(const char *name, uint32_t rank, uint32_t writers, uint32_t r
     flux_stream_close(s);
 }
 
-static void reader(const char *name, uint32_t rank, uint32_t readers, enum way way)
+static void reader(const char *name, uint32_t rank, uint32_t writers, uint32_t readers,
+                   enum way way)
 {
     uint64_t rows = ROWS / readers;
     uint64_t start[] = {rank * rows, 0};
@@ -99,8 +110,135 @@ static void reader(const char *name, uint32_t rank, uint32_t readers, enum way w
     flux_stream_close(s);
 }
 
+/* --- bare TCP --- */
+
+static int listening[WRITERS_MAX];
+static char addresses[WRITERS_MAX][FAR_ADDR_MAX];
+
+/* Bytes of a step that go from a writer to a reader: of the rows that both have. */
+static size_t bare_bytes(uint32_t writer, uint32_t writers, uint32_t reader, uint32_t readers,
+                         enum way way)
+{
+    size_t each = ROWS / writers;
+    size_t share = ROWS / readers;
+    size_t first = writer * each > reader * share ? writer * each : reader * share;
+    size_t end =
+        (writer + 1) * each < (reader + 1) * share ? (writer + 1) * each : (reader + 1) * share;
+    size_t bytes = end > first ? (end - first) * COLUMNS * sizeof(double) : 0;
+
+    return way == WHOLE ? bytes : bytes / 8;
+}
+
+static void bare_listen(uint32_t writers)
+{
+    errmsg_t err;
+
+    for (uint32_t i = 0; i < writers; i++) {
+        if ((listening[i] = far_addr_listen("127.0.0.1", NULL, addresses[i], &err)) < 0)
+            bench_die("%s", err.text);
+    }
+}
+
+static void bare_writer(const char *name, uint32_t rank, uint32_t writers, uint32_t readers,
+                        enum way way)
+{
+    size_t len[READERS_MAX];
+    int fd[READERS_MAX];
+    char *piece = calloc(ROWS / writers * COLUMNS, sizeof(double));
+
+    for (uint32_t r = 0; r < readers; r++) {
+        struct pollfd p = {.fd = listening[rank], .events = POLLIN};
+        unsigned char reader;
+        int conn;
+
+        if (poll(&p, 1, 10000) != 1 || (conn = accept(listening[rank], NULL, NULL)) < 0 ||
+            recv(conn, &reader, 1, MSG_WAITALL) != 1)
+            bench_die("a reader of bare TCP does not come");
+        fd[reader] = conn;
+        len[reader] = bare_bytes(rank, writers, reader, readers, way);
+    }
+    for (int i = 0; i < STEPS; i++) {
+        memset(piece, i, 4096);
+        for (uint32_t r = 0; r < readers; r++) {
+            for (size_t at = 0; at < len[r];) {
+                ssize_t n = send(fd[r], piece + at, len[r] - at, MSG_NOSIGNAL);
+
+                if (n <= 0)
+                    bench_die("send: %s", strerror(errno));
+                at += (size_t)n;
+            }
+        }
+    }
+    free(piece);
+}
+
+/* Get one step from all writers. */
+static void bare_get(struct pollfd *p, uint32_t writers, const size_t *len, char *const *box)
+{
+    size_t got[WRITERS_MAX] = {0};
+    uint32_t left = 0;
+
+    for (uint32_t w = 0; w < writers; w++) {
+        p[w].events = len[w] > 0 ? POLLIN : 0;
+        left += len[w] > 0;
+    }
+    while (left > 0) {
+        for (uint32_t w = 0; w < writers; w++) {
+            ssize_t n = p[w].events ? recv(p[w].fd, box[w] + got[w], len[w] - got[w], 0) : -2;
+
+            if (n == 0 || (n == -1 && errno != EAGAIN))
+                bench_die("recv: %s", n == 0 ? "the end" : strerror(errno));
+            if (n > 0 && (got[w] += (size_t)n) == len[w]) {
+                p[w].events = 0;
+                left--;
+            }
+        }
+        if (left > 0)
+            poll(p, writers, 1000);
+    }
+}
+
+static void bare_reader(const char *name, uint32_t rank, uint32_t writers, uint32_t readers,
+                        enum way way)
+{
+    struct pollfd p[WRITERS_MAX] = {{0}};
+    size_t len[WRITERS_MAX];
+    char *box[WRITERS_MAX];
+    unsigned char me = (unsigned char)rank;
+    errmsg_t err;
+
+    for (uint32_t w = 0; w < writers; w++) {
+        len[w] = bare_bytes(w, writers, rank, readers, way);
+        box[w] = calloc(1, len[w] + 1);
+        if ((p[w].fd = far_addr_connect(addresses[w], 10., &err)) < 0)
+            bench_die("%s", err.text);
+        if (send(p[w].fd, &me, 1, MSG_NOSIGNAL) != 1)
+            bench_die("send: %s", strerror(errno));
+    }
+    for (int n = 0; n < STEPS; n++) {
+        if (n == WARM)
+            common->begin[rank] = bench_now_us();
+        bare_get(p, writers, len, box);
+    }
+    common->end[rank] = bench_now_us();
+    for (uint32_t w = 0; w < writers; w++)
+        free(box[w]);
+}
+
+/* --- all of them --- */
+
+/* What the processes of a run do. */
+struct kind {
+    void (*writer)(const char *name, uint32_t rank, uint32_t writers, uint32_t readers,
+                   enum way way);
+    void (*reader)(const char *name, uint32_t rank, uint32_t writers, uint32_t readers,
+                   enum way way);
+};
+static const struct kind streams = {writer, reader};
+static const struct kind bare = {bare_writer, bare_reader};
+
 /* Steps a second. */
-static double run(uint32_t writers, uint32_t readers, enum way way)
+static double run(const struct kind *kind, uint32_t writers, uint32_t readers, enum way way)
 {
     static unsigned number;
     double begin;
@@ -110,6 +248,8 @@ static double run(uint32_t writers, uint32_t readers, enum way way)
 
     snprintf(name, sizeof(name), "bench%u", number++);
     atomic_store(&common->joined, 0);
+    if (kind == &bare)
+        bare_listen(writers);
     fflush(stdout);
     for (uint32_t i = 0; i < writers + readers; i++) {
         pid_t pid = fork();
@@ -120,15 +260,17 @@ static double run(uint32_t writers, uint32_t readers, enum way way)
             continue;
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (i < writers)
-            writer(name, i, writers, readers, way);
+            kind->writer(name, i, writers, readers, way);
         else
-            reader(name, i - writers, readers, way);
+            kind->reader(name, i - writers, writers, readers, way);
         _exit(0);
     }
     for (uint32_t i = 0; i < writers + readers; i++) {
         if (wait(&status) < 0 || status != 0)
             bench_die("a process failed");
     }
+    for (uint32_t i = 0; kind == &bare && i < writers; i++)
+        close(listening[i]);
     begin = common->begin[0];
     end = common->end[0];
     for (uint32_t i = 1; i < readers; i++) {
@@ -158,11 +300,16 @@ int main(void)
                     : "steps of a global array of 16 MiB, from writers to readers");
     for (size_t g = 0; g < sizeof(groups) / sizeof(groups[0]); g++) {
         double rate[WAYS][ROUNDS];
+        double floor_rate[WAYS][ROUNDS];
         double whole = 0.;
 
         for (int r = 0; r < ROUNDS; r++) {
-            for (int w = 0; w < WAYS; w++)
-                rate[w][r] = run(groups[g].writers, groups[g].readers, (enum way)w);
+            for (int w = 0; w < WAYS; w++) {
+                rate[w][r] = run(&streams, groups[g].writers, groups[g].readers, (enum way)w);
+                if (tcp)
+                    floor_rate[w][r] =
+                        run(&bare, groups[g].writers, groups[g].readers, (enum way)w);
+            }
         }
         for (int w = 0; w < WAYS; w++) {
             char what[64];
@@ -178,6 +325,13 @@ int main(void)
                      ways[w]);
             if (w == 0)
                 whole = f.value;
+            if (w > 0 || !tcp)
+                bench_print(&f);
+            if (!tcp)
+                continue;
+            f.ref_name = "bare TCP";
+            f.ref = bench_percentile(floor_rate[w], ROUNDS, 50.);
+            f.ratio_at_least = w == 0 ? 0.6 : 0.;
             bench_print(&f);
         }
     }
