@@ -139,7 +139,8 @@ const struct flux_method control_up[CONTROL_NUP + 1] = {
                        .request = &changes_schema,
                        .what = "ranks of the subtree that join, are slow, or are draining, or no "
                                "longer; at most once in a second, and only what has changed; "
-                               "down: the child leaves now"},
+                               "none: the answer of an orphan to its welcome; down: the child "
+                               "leaves now"},
     [CONTROL_GOODBYE] = {.topic = "overlay.goodbye",
                          .request = &empty_schema,
                          .what = "the subtree has shut down"},

@@ -55,6 +55,9 @@
  *     parent, has sent on the way through another child of this broker: reports of an earlier state
  *     must not follow reports of a later one.  If that child does not end within PASSAGE seconds,
  *     only its connection to the orphan was lost, and such messages do not exist any longer.
+ *  7. An orphan that has waited for a welcome for TRY seconds tries the next ancestor, even if the
+ *     welcome is on its way.  So it answers the welcome (live_arrived()).  If its connection ends
+ *     before the answer, it is pending itself, and not lost at once.
  *
  * Failure: without memory, or without a living ancestor that accepts it, a broker shuts down its
  * subtree, like a broker that has lost its parent for good.  Without memory for a new tree,
@@ -422,6 +425,7 @@ void heal_over(core_t *c, const struct control_welcome *n)
     core_log(c, LOG_NOTICE, "rank %u is below rank %u now", me, c->parent->rank);
     heal_welcomed(c, n->above, NULL);
     move(c, me, c->parent->rank, heal_number(c));
+    live_arrived(c);
     heal_tell_again(c); /* the reports may have gone to the dead parent, like reports of losses */
     event_moved(c, n->seq);
     overlay_caught_up(c, lost);
@@ -492,7 +496,7 @@ bool heal_child_lost(core_t *c, struct peer *p, const char *why)
 {
     idset_t *dead = heal_now(c) ? heal_subtree(c, p->rank) : NULL;
     idset_t *wait = dead ? idset_intersect(dead, c->up) : NULL;
-    bool heals = wait && idset_clear(wait, p->rank) == 0 && !idset_empty(wait) &&
+    bool heals = wait && (p->fresh || idset_clear(wait, p->rank) == 0) && !idset_empty(wait) &&
                  idset_subtract(dead, wait) == 0;
 
     if (heals && !c->pending) {
@@ -682,6 +686,7 @@ void heal_take_over(core_t *c, struct peer *p, const struct control_hello *h)
     idset_t *below = idset_parse(h->below, NULL);
 
     if (below) {
+        p->fresh = true;
         move(c, p->rank, c->cfg.rank, h->move);
         core_log(c, LOG_NOTICE, "rank %u has lost its parent, and is below rank %u now", p->rank,
                  c->cfg.rank);

@@ -162,6 +162,15 @@ void live_again(core_t *c)
         report_after(c, flux_reactor_now(c->r));
 }
 
+void live_arrived(core_t *c)
+{
+    struct control_changes none = {.changes = json_array()};
+
+    if (none.changes)
+        overlay_send(c, c->parent, &control_up[CONTROL_STATE], &none);
+    json_decref(none.changes);
+}
+
 /* --- reports of the link --- */
 
 void core_peer_slow(core_t *c, enum core_plane plane, uint32_t rank, bool slow)

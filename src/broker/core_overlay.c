@@ -551,6 +551,8 @@ void overlay_control(core_t *c, struct peer *from, const flux_msg_t *msg)
                 ? m != &control_down[CONTROL_WELCOME] && m != &control_down[CONTROL_REFUSED]
                 : from->former && !from->is_child && m != &control_down[CONTROL_OVER])
             return; /* only the report of the parent counts */
+        if (m != &control_up[CONTROL_HELLO])
+            from->fresh = false;
         if (!(owner = flux_schema_decode(m->request, json ? json : "", len, &in, &err)))
             break;
         (*cb)(c, from, &in, msg);

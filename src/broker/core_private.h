@@ -51,6 +51,7 @@ struct peer {
     unsigned flaps;        /* child: number of times that it came back and was soon lost again */
     struct list_node node; /* former parent: core.formers */
     bool other_term;       /* it has sent a message of another term, which was logged */
+    bool fresh;            /* child: adopted; it may not have got its welcome, and try elsewhere */
     bool waited; /* child: its hello has waited for the end of its earlier way for long enough */
     flux_msg_t *hello;     /* child: a hello that cannot be answered yet */
     idset_t *await;        /* child: lost ranks without an event that announces the loss; or NULL */
@@ -320,6 +321,8 @@ void live_leaving(core_t *c); /* this broker shuts down, and the session continu
 /* After a welcome: the parent may not know the notes of this broker, or know states that are
  * over. */
 void live_again(core_t *c);
+/* An orphan: answer the welcome. */
+void live_arrived(core_t *c);
 /* The root: add to the record of verdicts. */
 void live_verdict(core_t *c, const idset_t *ranks, enum rank_state state, uint32_t by,
                   const char *why);

@@ -660,6 +660,36 @@ START_TEST(chance)
 }
 END_TEST
 
+/* The welcome of the next ancestor takes longer than an orphan waits: it has tried another one by
+ * then.  It is not lost, at once or later; if it has died instead, it is. */
+START_TEST(welcome_late)
+{
+    struct cluster *cl = cl_up(5, "chain");
+
+    cl_kill(cl, 2);
+    cl->slow[1][3] = true;
+    cl_sleep(cl, 1.9);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-1,3-4");
+    ck_assert_uint_eq(cl->nodes[3].parent, 1);
+    ck_assert_ptr_nonnull(strstr(cl->nodes[1].log, "rank 3 has lost its parent, and is below"));
+    if (_i == 0) {
+        cl_sleep(cl, TIMEOUT + 3.);
+        ck_assert_uint_eq(cl->nodes[3].parent, 0);
+        ck_assert_uint_eq(parent_of(cl, 0, 3), 0);
+        expect_ranks(core_ranks_up(cl->nodes[0].core), "0-1,3-4");
+        ck_assert_ptr_null(strstr(cl->nodes[0].log, "ranks 3"));
+        expect_running(cl);
+    } else {
+        cl_kill(cl, 3);
+        cl_sleep(cl, 2 * TIMEOUT + 1.);
+        expect_ranks(core_ranks_lost(cl->nodes[0].core), "2-3");
+    }
+    cl->slow[1][3] = false;
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -672,6 +702,7 @@ int main(void)
     tcase_add_checked_fixture(tc, healing, NULL);
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
         tcase_add_test(tc, tests[i]);
+    tcase_add_loop_test(tc, welcome_late, 0, 2);
     tcase_add_loop_test(tc, chance, 0, 60);
     return run_case("core_heal", tc);
 }

@@ -269,6 +269,9 @@ static inline int cl_move(void *arg, const struct control_card *card, errmsg_t *
             cl_push(nd->cl, CORE_TREE, nd->rank, card->rank, NULL);
         cl_hangup(nd->cl, nd->rank, card->rank);
     }
+    if (nd->parent != card->rank && !nd->cl->nodes[nd->parent].dead &&
+        nd->cl->nodes[nd->parent].event_link[nd->rank])
+        cl_push(nd->cl, CORE_TREE, nd->rank, nd->parent, NULL);
     nd->parent = card->rank;
     nd->moves++;
     /* One that is up is known by its key, but to those that have come back. */
