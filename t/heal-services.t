@@ -49,6 +49,14 @@ for rank in 2 3 4 5 6 7; do
 done
 wait_until 30 fence_of 6 || bail "the fence does not gather"
 wait_until 30 grep -q 0 watch.out
+# Commits, 64 at a time, pass through the dead broker, and through one that lives.
+"$FLUX" kvs put log=""
+FLUX_URI=${uris[7]} run_with_timeout 60 "$CLIENT" append log enough.appended >append.out 2>append.err &
+appends=$!
+lines() {
+    "$FLUX" kvs get log >appended && (($(wc -l <appended) > $1))
+}
+wait_until 30 lines 100 || bail "nothing is appended"
 
 kill -KILL "${pids[1]}"
 ok "those below the one that was killed have another parent" wait_until 30 below 3 0
@@ -68,6 +76,15 @@ is "$(cat watch.err)" "" "without complaint"
 ok "who follows a log elsewhere goes on" wait_until 30 grep -q "line of after" dmesg.out
 is "$(cat dmesg.err)" "" "without complaint"
 is "$(grep -c 'line of' dmesg.out)" 2 "and sees each line once"
+before=$(wc -l <appended)
+wait_until 30 lines $((before + 1000))
+touch enough.appended
+ok "whoever was committing when a broker died on the way is told that all commits were applied" \
+    wait "$appends"
+is "$(cat append.err)" "" "without complaint"
+"$FLUX" kvs get log >appended
+{ seq "$(cat append.out)" && echo; } >numbers
+ok "each of them once, in order" cmp appended numbers
 touch enough
 ok "who waits for a job" wait "$waits"
 ok "hears of its end" wait "$job"

@@ -6,6 +6,9 @@
  *    kvs_client fill DIR N                         put N keys in one commit, print the version
  *    kvs_client overwrite KEY N                    N commits of KEY, 64 of them under way
  *    kvs_client seq KEY N                          the same, one after the other
+ *    kvs_client append KEY FILE                    append lines 1, 2, ... to KEY in a commit each,
+ *                                                  64 of them under way, until FILE exists; print
+ *                                                  the number of the last one
  *    kvs_client raw TOPIC HEX                      send bytes as a request; print the answer's size
  *    kvs_client noise SEED N                       N requests of random bytes to all of the service
  *
@@ -17,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "libflux/future.h"
 #include "libflux/handle.h"
@@ -145,6 +149,41 @@ static int one_by_one(flux_t *h, int argc, char **argv)
     return overwrite(h, argv, 1);
 }
 
+static flux_future_t *append_line(flux_t *h, const char *key, unsigned long number)
+{
+    flux_kvs_txn_t *txn = flux_kvs_txn_create();
+    flux_future_t *f = NULL;
+    char line[24];
+
+    snprintf(line, sizeof(line), "%lu\n", number);
+    if (txn && flux_kvs_txn_append(txn, key, line, strlen(line), NULL) == 0)
+        f = flux_kvs_commit(h, NULL, txn);
+    flux_kvs_txn_destroy(txn);
+    return f;
+}
+
+static int append(flux_t *h, int argc, char **argv)
+{
+    flux_future_t *window[WINDOW] = {NULL};
+    unsigned long begun = 0, over = 0;
+    int rc = 0;
+
+    while (rc == 0 && access(argv[1], F_OK) != 0) {
+        flux_future_t **slot = &window[begun % WINDOW];
+        if (*slot) {
+            rc = committed(*slot, false);
+            over++;
+        }
+        *slot = append_line(h, argv[0], ++begun);
+    }
+    while (over < begun) { /* also those after one that has failed */
+        int more = committed(window[over++ % WINDOW], false);
+        rc = rc ? rc : more;
+    }
+    printf("%lu\n", over);
+    return rc;
+}
+
 static int answered(flux_future_t *f)
 {
     const void *data;
@@ -256,7 +295,7 @@ int main(int argc, char **argv)
     } modes[] = {
         {"fence", 2, fence},        {"fence-at", 3, ranked_fence}, {"fill", 2, fill},
         {"overwrite", 2, windowed}, {"seq", 2, one_by_one},        {"raw", 2, raw},
-        {"noise", 2, noise},
+        {"noise", 2, noise},        {"append", 2, append},
     };
 
     for (size_t i = 0; argc > 1 && i < sizeof(modes) / sizeof(modes[0]); i++) {

@@ -20,10 +20,23 @@
 #include "sim.h"
 
 const struct scenario *const scenarios[] = {
-    &scenario_bringup, &scenario_routing, &scenario_events, &scenario_barrier,
-    &scenario_kvs,     &scenario_history, &scenario_log,    &scenario_shutdown,
-    &scenario_return,  &scenario_live,    &scenario_heal,   &scenario_many,
-    &scenario_launch,  &scenario_jobs,    &scenario_feed,   NULL,
+    &scenario_bringup,
+    &scenario_routing,
+    &scenario_events,
+    &scenario_barrier,
+    &scenario_kvs,
+    &scenario_history,
+    &scenario_log,
+    &scenario_shutdown,
+    &scenario_return,
+    &scenario_live,
+    &scenario_heal,
+    &scenario_commit,
+    &scenario_many,
+    &scenario_launch,
+    &scenario_jobs,
+    &scenario_feed,
+    NULL,
 };
 
 /* Those at the end take longer, and are run only when they are asked for by name. */
@@ -63,12 +76,18 @@ static const struct {
 static const struct {
     const char *name;
     enum sim_plant plant;
+    const struct scenario *scenario; /* which notices it */
 } plants[] = {
-    {"lost-end", PLANT_LOST_END},     {"wrong-code", PLANT_WRONG_CODE},
-    {"immortal", PLANT_IMMORTAL},     {"double-alloc", PLANT_DOUBLE_ALLOC},
-    {"lost-alloc", PLANT_LOST_ALLOC}, {"lost-free", PLANT_LOST_FREE},
-    {"wrong-id", PLANT_WRONG_ID},     {"no-dependency", PLANT_NO_DEPENDENCY},
-    {"no-limit", PLANT_NO_LIMIT},
+    {"lost-end", PLANT_LOST_END, &scenario_jobs},
+    {"wrong-code", PLANT_WRONG_CODE, &scenario_jobs},
+    {"immortal", PLANT_IMMORTAL, &scenario_jobs},
+    {"double-alloc", PLANT_DOUBLE_ALLOC, &scenario_jobs},
+    {"lost-alloc", PLANT_LOST_ALLOC, &scenario_jobs},
+    {"lost-free", PLANT_LOST_FREE, &scenario_jobs},
+    {"wrong-id", PLANT_WRONG_ID, &scenario_jobs},
+    {"no-dependency", PLANT_NO_DEPENDENCY, &scenario_jobs},
+    {"no-limit", PLANT_NO_LIMIT, &scenario_jobs},
+    {"commit-twice", PLANT_COMMIT_TWICE, &scenario_commit},
 };
 #define NPLANTS (sizeof(plants) / sizeof(plants[0]))
 
@@ -236,12 +255,16 @@ static int run_selftest(const struct options *base)
     struct options o = *base;
     int rc = 0;
 
-    for (size_t i = 0; i < NBREAKS && o.scenario != &scenario_jobs; i++) {
+    for (size_t i = 0; i < NBREAKS && !base->scenario; i++) {
         o.broken = breaks[i].broken;
         if (noticed(&o, breaks[i].name) < 0)
             rc = 1;
     }
-    for (size_t i = 0; i < NPLANTS && o.scenario == &scenario_jobs; i++) {
+    o.broken = BREAK_NONE;
+    for (size_t i = 0; i < NPLANTS; i++) {
+        o.scenario = plants[i].scenario;
+        if (base->scenario ? base->scenario != o.scenario : apart(o.scenario))
+            continue;
         o.plant = plants[i].plant;
         if (noticed(&o, plants[i].name) < 0)
             rc = 1;
@@ -254,12 +277,12 @@ static int usage(FILE *f)
     fputs("Usage: sim [--seed=S] [--size=N] [--scenario=NAME] [--topology=SPEC] [--trace]\n"
           "       sim --check[=SEEDS] [--seed=FIRST] [--large=N] [--large-every=K]\n"
           "       sim --figures [--size=N] [--topology=SPEC]    messages per operation\n"
-          "       sim --self-test [--scenario=jobs]             is a broken link (or service) "
+          "       sim --self-test [--scenario=jobs|commit]      is a broken link (or service) "
           "noticed?\n"
           "  --break=reorder|dup|drop   break the link now and then\n"
-          "  --plant=NAME               plant a fault in what the services of jobs say:\n"
+          "  --plant=NAME               plant a fault in what services say: with --scenario=jobs\n"
           "      lost-end, wrong-code, immortal, double-alloc, lost-alloc, lost-free, wrong-id,\n"
-          "      no-dependency, no-limit\n"
+          "      no-dependency, no-limit; with --scenario=commit commit-twice\n"
           "Scenarios:\n",
           f);
     for (size_t i = 0; scenarios[i]; i++)

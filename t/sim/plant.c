@@ -1,5 +1,4 @@
-/* plant.c - faults planted in messages between the services of jobs, to see whether they are
- * noticed.
+/* plant.c - faults planted in messages between services, to see whether they are noticed.
  *
  * Each is what an error of the service that sent the message would look like from outside.
  */
@@ -8,6 +7,7 @@
 #include <string.h>
 
 #include "libjob/submit.h"
+#include "libkvs/kvs_wire.h"
 #include "sim.h"
 
 static bool is(const struct sim_ep *e, const flux_msg_t *msg, const char *name,
@@ -128,6 +128,35 @@ static flux_msg_t *submission(sim_t *s, flux_msg_t *msg, const char *what)
     return msg;
 }
 
+/* --- a commit --- */
+
+/* One that was sent again arrives at the master as if it were another one. */
+static flux_msg_t *commit(struct sim_ep *e, flux_msg_t *msg)
+{
+    struct kvs_ns_req q;
+    size_t len;
+    const void *data = flux_msg_payload(msg, &len);
+    flux_msg_t *copy = NULL;
+    uint8_t *buf;
+
+    if (e->broker->rank != 0 || !is(e, msg, "kvs", FLUX_MSG_REQUEST, "kvs.commit") ||
+        kvs_ns_req_decode(data, len, &q, NULL) < 0 || !(q.flags & KVS_NS_AGAIN))
+        return msg;
+    q.flags &= (uint8_t) ~(KVS_NS_NUMBERED | KVS_NS_AGAIN);
+    if ((buf = malloc(kvs_ns_req_size(&q))) && (copy = flux_msg_copy(msg))) {
+        kvs_ns_req_encode(&q, buf);
+        if (flux_msg_set_raw(copy, buf, kvs_ns_req_size(&q)) == 0) {
+            e->broker->sim->broke++;
+            flux_msg_destroy(msg);
+            msg = copy;
+            copy = NULL;
+        }
+    }
+    flux_msg_destroy(copy);
+    free(buf);
+    return msg;
+}
+
 flux_msg_t *plant_message(struct sim_ep *e, flux_msg_t *msg)
 {
     sim_t *s = e->broker->sim;
@@ -136,6 +165,8 @@ flux_msg_t *plant_message(struct sim_ep *e, flux_msg_t *msg)
     char *changed = NULL;
     json_t *m;
 
+    if (s->cfg.plant == PLANT_COMMIT_TWICE)
+        return commit(e, msg);
     if (s->cfg.plant == PLANT_NO_DEPENDENCY || s->cfg.plant == PLANT_NO_LIMIT)
         return is(e, msg, "job", FLUX_MSG_REQUEST, "job.submit")
                    ? submission(s, msg,

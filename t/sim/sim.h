@@ -31,8 +31,8 @@ struct node;
 /* Ways to break the link on purpose, to see whether it is noticed. */
 enum sim_break { BREAK_NONE, BREAK_REORDER, BREAK_DUP, BREAK_DROP };
 
-/* Faults planted in what the services of jobs say to each other, to see whether they are noticed
- * (plant.c, exec.c). */
+/* Faults planted in what services say to each other, to see whether they are noticed (plant.c,
+ * exec.c). */
 enum sim_plant {
     PLANT_NONE,
     PLANT_LOST_END,      /* the end of a job is never told */
@@ -43,7 +43,8 @@ enum sim_plant {
     PLANT_LOST_FREE,     /* nor is that resources are free again */
     PLANT_WRONG_ID,      /* a client is told another id */
     PLANT_NO_DEPENDENCY, /* dependencies are dropped from what is submitted */
-    PLANT_NO_LIMIT       /* so are time limits */
+    PLANT_NO_LIMIT,      /* so are time limits */
+    PLANT_COMMIT_TWICE   /* a commit that is sent again has no number */
 };
 
 /* Modules. */
@@ -312,7 +313,7 @@ struct scenario {
 extern const struct scenario *const scenarios[]; /* ends with NULL */
 extern const struct scenario scenario_bringup, scenario_routing, scenario_events, scenario_barrier,
     scenario_kvs, scenario_history, scenario_shutdown, scenario_log, scenario_jobs, scenario_feed,
-    scenario_return, scenario_heal, scenario_many, scenario_live, scenario_launch;
+    scenario_return, scenario_heal, scenario_many, scenario_live, scenario_launch, scenario_commit;
 
 /* Print the table of messages per operation beside the formula.  0, or -1 when one exceeds it. */
 int figures_print(uint32_t size, const char *topology);

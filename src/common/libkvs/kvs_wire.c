@@ -65,9 +65,17 @@ int kvs_root_decode(const void *data, size_t len, struct kvs_root *r, errmsg_t *
 
 /* --- payloads for a namespace --- */
 
+#define NS_NUMBERS 32 /* bytes of the numbers of a commit */
+
+/* Bytes between the name of the namespace and the body. */
+static size_t ns_extra(unsigned flags)
+{
+    return (flags & KVS_NS_CLIENT ? 4u : 0) + (flags & KVS_NS_NUMBERED ? NS_NUMBERS : 0);
+}
+
 size_t kvs_ns_req_size(const struct kvs_ns_req *q)
 {
-    return KVS_NS_HEADER + q->nslen + (q->flags & KVS_NS_CLIENT ? 4 : 0) + q->len;
+    return KVS_NS_HEADER + q->nslen + ns_extra(q->flags) + q->len;
 }
 
 void kvs_ns_req_encode(const struct kvs_ns_req *q, uint8_t *buf)
@@ -80,22 +88,46 @@ void kvs_ns_req_encode(const struct kvs_ns_req *q, uint8_t *buf)
         le_put32(buf, q->client);
         buf += 4;
     }
+    if (q->flags & KVS_NS_NUMBERED) {
+        le_put64(buf, q->sender);
+        le_put64(buf + 8, q->number);
+        le_put64(buf + 16, q->after);
+        le_put64(buf + 24, q->answered);
+        buf += NS_NUMBERS;
+    }
     put(buf, q->body, q->len);
+}
+
+static int get_numbers(const uint8_t *p, struct kvs_ns_req *q)
+{
+    q->sender = le_get64(p);
+    q->number = le_get64(p + 8);
+    q->after = le_get64(p + 16);
+    q->answered = le_get64(p + 24);
+    return q->sender && q->answered < q->number && q->after < q->number &&
+                   (q->after == 0 || q->after > q->answered)
+               ? 0
+               : -1;
 }
 
 int kvs_ns_req_decode(const void *data, size_t len, struct kvs_ns_req *q, errmsg_t *err)
 {
     const uint8_t *p = data;
-    size_t more = len >= KVS_NS_HEADER && p[1] & KVS_NS_CLIENT ? 4 : 0;
+    size_t more = len >= KVS_NS_HEADER ? ns_extra(p[1]) : 0;
     if (len < KVS_NS_HEADER || len < KVS_NS_HEADER + p[0] + more ||
-        p[1] & ~(KVS_NS_DURABLE | KVS_NS_CLIENT) || p[2] || p[3])
+        p[1] & ~(KVS_NS_DURABLE | KVS_NS_CLIENT | KVS_NS_NUMBERED | KVS_NS_AGAIN) || p[2] || p[3] ||
+        (p[1] & KVS_NS_AGAIN && !(p[1] & KVS_NS_NUMBERED)))
         return errmsg_fail(err, EPROTO, "request of %zu bytes names no namespace", len);
-    q->flags = p[1];
-    q->ns = (const char *)p + KVS_NS_HEADER;
-    q->nslen = p[0];
-    q->client = more ? le_get32(p + KVS_NS_HEADER + q->nslen) : 0;
-    q->body = p + KVS_NS_HEADER + q->nslen + more;
+    *q = (struct kvs_ns_req){.flags = p[1], .ns = (const char *)p + KVS_NS_HEADER, .nslen = p[0]};
+    p += KVS_NS_HEADER + q->nslen;
+    q->body = p + more;
     q->len = len - KVS_NS_HEADER - q->nslen - more;
+    if (q->flags & KVS_NS_CLIENT) {
+        q->client = le_get32(p);
+        p += 4;
+    }
+    if (q->flags & KVS_NS_NUMBERED && get_numbers(p, q) < 0)
+        return errmsg_fail(err, EPROTO, "the numbers of a commit contradict each other");
     return kvs_ns_check(q->ns, q->nslen, err);
 }
 

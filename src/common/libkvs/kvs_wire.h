@@ -37,16 +37,25 @@ int kvs_root_decode(const void *data, size_t len, struct kvs_root *r, errmsg_t *
 
 /* A payload for a namespace: kvs.commit (body: a transaction), kvs.load (body: digests), kvs.store
  * (body: bytes of a value; each 32 KiB of it a chunk, the last may be shorter). u8 length of ns, u8
- * flags, 2 x u8 0, ns, u32 client (with KVS_NS_CLIENT only), body */
+ * flags, 2 x u8 0, ns, u32 client (with KVS_NS_CLIENT only), u64 sender, u64 number, u64 after, u64
+ * answered (with KVS_NS_NUMBERED only), body */
 #define KVS_NS_HEADER 4
 enum {
     KVS_NS_DURABLE = 1, /* kvs.commit: the answer waits for the disk, also with kvs.sync=interval */
     KVS_NS_CLIENT = 2,  /* kvs.store: an instance forwards the request of one of its clients */
+    KVS_NS_NUMBERED = 4, /* kvs.commit: the same for a commit, with a number by which the master
+                          * recognizes the commit when it is sent again */
+    KVS_NS_AGAIN = 8,    /* with KVS_NS_NUMBERED: an earlier copy of the commit may have arrived */
 };
 struct kvs_ns_req {
     uint8_t flags;
     uint32_t client; /* the number of the client at the instance; 0 without KVS_NS_CLIENT */
-    const char *ns;  /* not NUL-terminated */
+    /* 0 without KVS_NS_NUMBERED */
+    uint64_t sender;   /* the instance that has numbered the commit; never 0 */
+    uint64_t number;   /* counts from 1 */
+    uint64_t after;    /* the previous commit of the sender that has no answer yet, or 0 */
+    uint64_t answered; /* all commits up to this one have answers */
+    const char *ns;    /* not NUL-terminated */
     size_t nslen;
     const uint8_t *body;
     size_t len;

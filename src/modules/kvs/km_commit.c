@@ -1,12 +1,11 @@
-/* km_commit.c - commits on their way to the master, and the root changes that they cause there.
+/* km_commit.c - commits, and the root changes that they cause at the master.
  *
  * Terms: a commit is a request with one transaction.  The master applies transactions in root
  * changes: a root change applies one or more transactions, and results in one new root.
  *
- * Forwarding: an instance that is not the master passes a commit on to the next instance upstream
- * at once.  The answer carries the new root, which each instance on the way takes before it passes
- * the answer down.  So a client that has the answer finds at least that version at each of these
- * instances.
+ * Forwarding: an instance that is not the master passes a commit on (km_forward.c), with a number by
+ * which the master recognizes it if it arrives again because a broker on the way has died
+ * (km_once.c): the copy gets the outcome of the commit, and is not applied.
  *
  * Root changes: the master puts commits and complete fences in a queue, and works on the queue when
  * it has handled all messages that have arrived.  An idle master makes one root change per entry; a
@@ -43,7 +42,8 @@
  *       |                  |<----------------------------| to all ranks                |
  *
  * Invariants:
- *  1. Each transaction is applied once and as a whole, or refused with an error to its sender.
+ *  1. Each transaction is applied once and as a whole, or refused with an error to its sender, however
+ *     often it arrives.
  *  2. Answers are sent after the root that they carry is in place, and in the order of the queue,
  *     except for the later answers to durable commits with kvs.sync=interval.
  *  3. Events carry increasing versions, and after the last root change the last event carries the
@@ -60,11 +60,13 @@
  */
 #include "config.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "km_commit.h"
 #include "km_disk.h"
+#include "km_once.h"
 #include "libflux/slice.h"
 #include "libkvs/kvs_pack.h"
 #include "libkvs/kvsdisk.h"
@@ -79,83 +81,30 @@
 #define BATCH_SECONDS 0.02
 #define BATCH_TXNS 4096
 #define BATCH_BYTES (16u * 1024 * 1024)
-#define TURN_LOOKS 512 /* readings of the clock in a turn, if the clock is virtual */
+#define SENDERS_MAX 4096 /* instances whose numbers are kept, besides 4 for each rank */
+#define TURN_LOOKS 512   /* readings of the clock in a turn, if the clock is virtual */
 /* Number of garbage objects collected after each root change (a commit leaves about five); the rest
  * is collected when the master is idle.  The bound is a number, not a time, since each object takes
  * about a microsecond or two. */
 #define COLLECT 256
 
-/* --- towards the master --- */
-
-struct forward {
-    struct list_node node;
-    struct km_ns *ns;
-    flux_msg_t *req;
-    size_t size;
-    flux_future_t *f;
-};
+/* --- commits that wait --- */
 
 static bool has_room(const struct km_ns *ns, size_t size)
 {
     return ns->commit->nwaiting < WAITING_MAX && ns->commit->waiting_bytes + size <= WAITING_BYTES;
 }
 
-static void waits(struct km_ns *ns, size_t size)
+void km_commit_waits(struct km_ns *ns, size_t size)
 {
     ns->commit->nwaiting++;
     ns->commit->waiting_bytes += size;
 }
 
-static void waits_no_more(struct km_ns *ns, size_t size)
+void km_commit_waits_no_more(struct km_ns *ns, size_t size)
 {
     ns->commit->nwaiting--;
     ns->commit->waiting_bytes -= size;
-}
-
-static void forward_free(struct forward *w)
-{
-    list_remove(&w->node);
-    waits_no_more(w->ns, w->size);
-    flux_future_destroy(w->f);
-    flux_msg_destroy(w->req);
-    free(w);
-}
-
-static void forwarded_cb(flux_future_t *f, void *arg)
-{
-    struct forward *w = arg;
-    struct km_ns *ns = w->ns;
-    const void *data;
-    size_t len;
-    errmsg_t err;
-    struct kvs_root root;
-    if (flux_rpc_get_raw(f, &data, &len, &err) < 0 || kvs_root_decode(data, len, &root, &err) < 0 ||
-        km_ns_root_heard(ns, &root, &err) < 0)
-        flux_respond_error(ns->h, w->req, errno, "%s", err.text);
-    else
-        flux_respond_raw(ns->h, w->req, data, len);
-    forward_free(w);
-}
-
-static void forward(struct km_ns *ns, const flux_msg_t *msg)
-{
-    size_t len;
-    const void *data = flux_msg_payload(msg, &len);
-    struct forward *w = calloc(1, sizeof(*w));
-    if (w) {
-        w->ns = ns;
-        w->req = flux_msg_incref(msg);
-        w->size = len;
-        waits(ns, len);
-        list_init(&w->node);
-        list_append(&ns->commit->forwards, &w->node);
-        w->f = km_ns_upstream(ns, "kvs.commit", data, len, false, 0);
-        if (w->f && flux_future_then(w->f, -1., forwarded_cb, w) == 0)
-            return;
-        forward_free(w);
-    }
-    flux_respond_error(ns->h, msg, ENOMEM, "rank %u is out of memory for a commit",
-                       flux_rank(ns->h));
 }
 
 /* --- the queue of the master --- */
@@ -166,7 +115,10 @@ struct commit {
     struct km_fence *fence; /* a complete fence */
     const void *txn;        /* in the request; NULL for a fence */
     size_t len;
-    bool durable; /* KVS_NS_DURABLE */
+    bool durable;            /* KVS_NS_DURABLE */
+    uint64_t sender, number; /* with KVS_NS_NUMBERED, else 0 */
+    flux_msg_t **again;      /* the same commit, sent again */
+    size_t nagain;
     int errnum;
     errmsg_t err;
 };
@@ -184,12 +136,12 @@ struct km_commit_change {
     bool changed; /* false: no transaction was applied, the root is the old one */
 };
 
-static int enqueue(struct km_ns *ns, const flux_msg_t *msg, const struct kvs_ns_req *q,
-                   struct km_fence *fence)
+static struct commit *enqueue(struct km_ns *ns, const flux_msg_t *msg, const struct kvs_ns_req *q,
+                              struct km_fence *fence)
 {
     struct commit *c = calloc(1, sizeof(*c));
     if (!c)
-        return -1;
+        return NULL;
     if (q) {
         c->txn = q->body;
         c->len = q->len;
@@ -199,14 +151,146 @@ static int enqueue(struct km_ns *ns, const flux_msg_t *msg, const struct kvs_ns_
     c->fence = fence;
     list_init(&c->node);
     list_append(&ns->commit->queue, &c->node);
-    waits(ns, c->len);
+    km_commit_waits(ns, c->len);
     km_ns_poke(ns);
-    return 0;
+    return c;
 }
 
 int km_commit_fence(struct km_ns *ns, struct km_fence *f)
 {
-    return enqueue(ns, NULL, NULL, f);
+    return enqueue(ns, NULL, NULL, f) ? 0 : -1;
+}
+
+static void commit_free(struct km_ns *ns, struct commit *c)
+{
+    list_remove(&c->node);
+    km_commit_waits_no_more(ns, c->len);
+    for (size_t i = 0; i < c->nagain; i++)
+        flux_msg_destroy(c->again[i]);
+    free(c->again);
+    flux_msg_destroy(c->req);
+    free(c);
+}
+
+/* --- numbered commits (km_once.c) --- */
+
+static void no_room(struct km_ns *ns, const flux_msg_t *msg)
+{
+    flux_respond_error(ns->h, msg, EAGAIN, "too many commits wait at rank %u: try again later",
+                       flux_rank(ns->h));
+}
+
+static void no_memory(struct km_ns *ns, const flux_msg_t *msg)
+{
+    flux_respond_error(ns->h, msg, ENOMEM, "the master is out of memory for a commit");
+}
+
+static void respond_outcome(struct km_ns *ns, const flux_msg_t *req, const struct km_outcome *o)
+{
+    struct kvs_root root = {.version = o->version};
+    uint8_t buf[KVS_ROOT_WIRE_MAX];
+
+    if (o->errnum) {
+        flux_respond_error(ns->h, req, o->errnum, "%s", o->text);
+        return;
+    }
+    snprintf(root.ns, sizeof(root.ns), "%s", ns->name);
+    blobref_format(ns->k->blobref, o->root, root.ref);
+    flux_respond_raw(ns->h, req, buf, kvs_root_encode(&root, buf));
+}
+
+/* The same commit has arrived again while it is in progress: all its requests get its outcome. */
+static void add_request(struct km_ns *ns, struct commit *c, const flux_msg_t *msg)
+{
+    flux_msg_t **again = realloc(c->again, (c->nagain + 1) * sizeof(*again));
+
+    if (!again) {
+        no_memory(ns, msg);
+        return;
+    }
+    c->again = again;
+    c->again[c->nagain++] = flux_msg_incref(msg);
+}
+
+static void begin_numbered(struct km_ns *ns, const flux_msg_t *msg, const struct kvs_ns_req *q)
+{
+    struct commit *c = enqueue(ns, msg, q, NULL);
+
+    if (!c || km_once_begin(ns->commit->once, q, c) < 0) {
+        if (c)
+            commit_free(ns, c);
+        no_memory(ns, msg);
+        return;
+    }
+    c->sender = q->sender;
+    c->number = q->number;
+}
+
+static void take_numbered(struct km_ns *ns, const flux_msg_t *msg, const struct kvs_ns_req *q)
+{
+    struct km_once_found found;
+    size_t max = SENDERS_MAX + 4 * (size_t)flux_size(ns->h);
+
+    if (!ns->commit->once && !(ns->commit->once = km_once_create(max))) {
+        no_memory(ns, msg);
+        return;
+    }
+    switch (km_once_look(ns->commit->once, q, &found)) {
+    case KM_ONCE_NEW:
+        /* To refuse one copy would not stop another, which may still arrive. */
+        if (q->flags & KVS_NS_AGAIN || has_room(ns, q->len))
+            begin_numbered(ns, msg, q);
+        else
+            no_room(ns, msg);
+        break;
+    case KM_ONCE_PENDING:
+        ns->st.commits_again++;
+        add_request(ns, found.pending, msg);
+        break;
+    case KM_ONCE_OVER:
+        ns->st.commits_again++;
+        respond_outcome(ns, msg, found.outcome);
+        break;
+    case KM_ONCE_MISSING:
+        flux_respond_error(ns->h, msg, ESTALE,
+                           "an earlier commit of the same rank was lost on the way");
+        break;
+    case KM_ONCE_UNKNOWN:
+        flux_respond_error(ns->h, msg, ECONNABORTED,
+                           "a broker was lost while a commit was on its way, and the master was "
+                           "reloaded: look whether the commit took effect");
+        break;
+    case KM_ONCE_PAST:
+        ns->st.commits_again++;
+        flux_respond_error(ns->h, msg, EHOSTUNREACH, "a commit has arrived again after its answer");
+        break;
+    }
+}
+
+/* The outcome of a commit with the root of now, which is the same for all commits of a root
+ * change.  NULL without memory. */
+static struct km_outcome *newest_outcome(struct km_ns *ns)
+{
+    struct km_outcome *o = ns->commit->outcome;
+
+    if (o && o->version == ns->version && memcmp(o->root, ns->root, sizeof(o->root)) == 0)
+        return km_outcome_ref(o);
+    if (!(o = km_outcome_create(0, NULL)))
+        return NULL;
+    o->version = ns->version;
+    memcpy(o->root, ns->root, sizeof(o->root));
+    km_outcome_unref(ns->commit->outcome);
+    ns->commit->outcome = km_outcome_ref(o);
+    return o;
+}
+
+static void end_numbered(struct km_ns *ns, const struct commit *c)
+{
+    struct km_outcome *o =
+        c->errnum ? km_outcome_create(c->errnum, c->err.text) : newest_outcome(ns);
+
+    km_once_end(ns->commit->once, c->sender, c->number, o);
+    km_outcome_unref(o);
 }
 
 void km_commit_cb(flux_t *h, const flux_msg_t *msg, void *arg)
@@ -217,13 +301,14 @@ void km_commit_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         !(ns = km_space_request_ready(arg, msg, q.ns, q.nslen, km_commit_cb)))
         return;
     ns->st.commits++;
-    if (!has_room(ns, q.len))
-        flux_respond_error(h, msg, EAGAIN, "too many commits wait at rank %u: try again later",
-                           flux_rank(h));
+    if (ns->master && q.flags & KVS_NS_NUMBERED)
+        take_numbered(ns, msg, &q);
+    else if (!has_room(ns, q.len))
+        no_room(ns, msg);
     else if (!ns->master)
-        forward(ns, msg);
-    else if (enqueue(ns, msg, &q, NULL) < 0)
-        flux_respond_error(h, msg, ENOMEM, "the master is out of memory for a commit");
+        km_forward_commit(ns, msg, &q);
+    else if (!enqueue(ns, msg, &q, NULL))
+        no_memory(ns, msg);
 }
 
 static void commit_txn(const struct commit *c, const void **txn, size_t *len)
@@ -234,18 +319,25 @@ static void commit_txn(const struct commit *c, const void **txn, size_t *len)
         km_fence_txn(c->fence, txn, len);
 }
 
+static void answer(struct km_ns *ns, const struct commit *c, const flux_msg_t *req)
+{
+    if (c->errnum)
+        flux_respond_error(ns->h, req, c->errnum, "%s", c->err.text);
+    else
+        km_ns_respond_root(ns, req);
+}
+
 static void commit_end(struct km_ns *ns, struct commit *c)
 {
-    list_remove(&c->node);
-    waits_no_more(ns, c->len);
+    if (c->number)
+        end_numbered(ns, c);
     if (c->fence)
         km_fence_done(ns, c->fence, c->errnum, c->err.text);
-    else if (c->errnum)
-        flux_respond_error(ns->h, c->req, c->errnum, "%s", c->err.text);
     else
-        km_ns_respond_root(ns, c->req);
-    flux_msg_destroy(c->req);
-    free(c);
+        answer(ns, c, c->req);
+    for (size_t i = 0; i < c->nagain; i++)
+        answer(ns, c, c->again[i]);
+    commit_free(ns, c);
 }
 
 /* --- root changes --- */
@@ -623,29 +715,19 @@ void km_commit_publish(struct km_ns *ns)
 
 void km_commit_shut(struct km_ns *ns, int errnum, const char *why)
 {
-    LIST_FOREACH_SAFE(n, tmp, &ns->commit->forwards)
-    {
-        struct forward *w = list_entry(n, struct forward, node);
-        if (errnum)
-            flux_respond_error(ns->h, w->req, errnum, "%s", why);
-        else
-            flux_respond_error(ns->h, w->req, ECONNABORTED,
-                               "kvs was stopped at rank %u while a commit was on its way: look "
-                               "whether it took effect",
-                               flux_rank(ns->h));
-        forward_free(w);
-    }
     unstall(ns);
     km_commit_give_up(ns);
     LIST_FOREACH_SAFE(n, tmp, &ns->commit->queue)
     {
         struct commit *c = list_entry(n, struct commit, node);
-        list_remove(n);
-        waits_no_more(ns, c->len);
-        if (errnum && c->req)
-            flux_respond_error(ns->h, c->req, errnum, "%s", why);
-        flux_msg_destroy(c->req); /* km_fence_shut() has ended its fence */
-        free(c);
+        if (errnum && c->req) { /* km_fence_shut() has ended its fence */
+            c->errnum = errnum;
+            errmsg_set(&c->err, "%s", why);
+            answer(ns, c, c->req);
+            for (size_t i = 0; i < c->nagain; i++)
+                answer(ns, c, c->again[i]);
+        }
+        commit_free(ns, c);
     }
     flux_future_destroy(ns->commit->publish);
     ns->commit->publish = NULL;
@@ -659,7 +741,6 @@ struct km_commits *km_commit_create(void)
 
     if (!x)
         return NULL;
-    list_init(&x->forwards);
     list_init(&x->queue);
     return x;
 }
@@ -671,13 +752,10 @@ void km_commit_destroy(struct km_commits *x)
     if (!x)
         return;
     free(x->stall);
+    km_once_destroy(x->once);
+    km_outcome_unref(x->outcome);
     free(x);
     errno = saved;
-}
-
-bool km_commit_busy(const struct km_ns *ns)
-{
-    return !list_empty(&ns->commit->forwards);
 }
 
 bool km_commit_queued(const struct km_ns *ns)

@@ -14,7 +14,9 @@
  *    km_route.c        the route to a master
  *    km_follow.c       roots of namespaces other than the primary
  *    km_version.c      kvs.version, kvs.wait-version, the event kvs.setroot
- *    km_commit.c       commits on their way to the master, and root changes
+ *    km_commit.c       commits, and root changes at the master
+ *    km_forward.c      commits on their way to the master
+ *    km_once.c         commits that the master has received, in case they arrive again
  *    km_fence.c        fences, merged on the way up
  *    km_fence_part.c   the parts of a fence, one for each sender
  *    km_fence_end.c    the ends of recent fences, for instances that missed the answer
@@ -56,8 +58,8 @@
  *     the answer.
  *
  * Failure: an instance that cannot start reports the reason and ends.  An instance that is stopped
- * fails the fences and commits that it has passed on: if they were handed to the next instance,
- * they would count twice.
+ * fails the fences and commits of its clients that it has passed on: if they were handed to the next
+ * instance, they would count twice.
  */
 #include "config.h"
 #include <errno.h>

@@ -142,6 +142,26 @@ flux_future_t *km_ns_upstream(struct km_ns *ns, const char *topic, const void *d
     return flux_rpc_raw(ns->h, topic, data, len, rank, flags);
 }
 
+flux_future_t *km_ns_upstream_take(struct km_ns *ns, const char *topic, void *data, size_t len,
+                                   bool master)
+{
+    unsigned flags = 0;
+    uint32_t rank = towards(ns, master, &flags);
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, topic);
+
+    if (!msg) {
+        free(data);
+        return NULL;
+    }
+    flux_msg_set_nodeid(msg, rank);
+    flux_msg_set_flags(msg, flags);
+    if (flux_msg_take_raw(msg, data, len) < 0) {
+        flux_msg_destroy(msg);
+        return NULL;
+    }
+    return flux_rpc_msg(ns->h, msg);
+}
+
 flux_future_t *km_ns_upstream_struct(struct km_ns *ns, const char *topic,
                                      const struct flux_schema *desc, const void *in, bool master,
                                      unsigned flags)
@@ -326,7 +346,8 @@ static bool make_parts(struct km_ns *ns)
 {
     uint32_t first = (uint32_t)flux_random(ns->h);
 
-    return (ns->follow = km_follow_create()) && (ns->vwaits = km_version_waits_create()) &&
+    return (ns->forwards = km_forward_create(flux_random(ns->h))) &&
+           (ns->follow = km_follow_create()) && (ns->vwaits = km_version_waits_create()) &&
            (ns->commit = km_commit_create()) && (ns->load = km_load_create()) &&
            (ns->read = km_read_create()) && (ns->snapshot = km_snapshot_create()) &&
            (ns->upload = km_upload_create(first)) && (ns->gc = km_gc_create()) &&
@@ -346,6 +367,7 @@ static void destroy_parts(struct km_ns *ns)
     km_read_destroy(ns->read);
     km_load_destroy(ns->load);
     km_commit_destroy(ns->commit);
+    km_forward_destroy(ns->forwards);
     km_version_waits_destroy(ns->vwaits);
     km_follow_destroy(ns->follow);
 }
@@ -404,7 +426,7 @@ void km_ns_begin(struct km_ns *ns)
 
 bool km_ns_busy(const struct km_ns *ns)
 {
-    return early_count(ns->early) > 0 || km_version_busy(ns) || km_commit_busy(ns) ||
+    return early_count(ns->early) > 0 || km_version_busy(ns) || km_forward_busy(ns) ||
            km_read_busy(ns) || km_load_busy(ns) || km_follow_busy(ns) ||
            km_snapshot_count(ns) > 0 || km_upload_busy(ns) || km_gc_busy(ns) || km_cache_busy(ns) ||
            km_fence_count(ns) > 0 || km_watch_count(ns) > 0;
@@ -423,6 +445,7 @@ void km_ns_shut(struct km_ns *ns, int errnum, const char *why)
     if (ns->keep)
         km_keep_end(ns->keep, errnum, why);
     km_fence_shut(ns, errnum, why);
+    km_forward_shut(ns, errnum, why);
     km_commit_shut(ns, errnum, why);
     km_version_shut(ns, errnum, why);
     km_snapshot_shut(ns, errnum, why);

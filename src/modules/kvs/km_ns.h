@@ -25,6 +25,7 @@ struct km_keep;
 struct km_follow;
 struct km_version_waits;
 struct km_commits;
+struct km_forwards;
 struct km_loads;
 struct km_reads;
 struct km_snapshots;
@@ -80,6 +81,7 @@ struct km_ns {
     struct km_follow *follow;
     struct km_version_waits *vwaits;
     struct km_commits *commit;
+    struct km_forwards *forwards;
     struct km_loads *load;
     struct km_reads *read;
     struct km_snapshots *snapshot;
@@ -91,8 +93,8 @@ struct km_ns {
     struct km_watch_table *watches;
 
     struct {
-        uint64_t lookups, readdirs, commits, root_changes, fences, loads, served, watch_sent,
-            watch_looked;
+        uint64_t lookups, readdirs, commits, commits_again, root_changes, fences, loads, served,
+            watch_sent, watch_looked;
         /* calls to fences: messages and bytes from instances below, and bytes from clients of this
          * broker */
         uint64_t fence_msgs_in, fence_bytes_in, fence_bytes_local;
@@ -146,6 +148,9 @@ flux_future_t *km_ns_upstream(struct km_ns *ns, const char *topic, const void *d
 flux_future_t *km_ns_upstream_struct(struct km_ns *ns, const char *topic,
                                      const struct flux_schema *desc, const void *in, bool master,
                                      unsigned flags);
+/* As km_ns_upstream(), with a payload as flux_msg_take_raw() takes it. */
+flux_future_t *km_ns_upstream_take(struct km_ns *ns, const char *topic, void *data, size_t len,
+                                   bool master);
 /* Is the next instance towards the master the master itself, according to the topology known
  * here? */
 bool km_ns_next_is_master(const struct km_ns *ns);
@@ -160,6 +165,8 @@ int km_ns_upstream_post(struct km_ns *ns, const char *topic, const struct flux_s
 /* Create: NULL with ENOMEM.  Destroy: NULL-safe, after km_X_shut(). */
 struct km_commits *km_commit_create(void);
 void km_commit_destroy(struct km_commits *x);
+struct km_forwards *km_forward_create(uint64_t sender); /* a random number */
+void km_forward_destroy(struct km_forwards *fw);
 struct km_loads *km_load_create(void);
 void km_load_destroy(struct km_loads *x);
 struct km_uploads *km_upload_create(uint32_t first); /* clients are numbered from here */
@@ -177,7 +184,7 @@ void km_follow_destroy(struct km_follow *x);
 struct km_version_waits *km_version_waits_create(void);
 void km_version_waits_destroy(struct km_version_waits *x);
 /* Do requests or clients wait for this part? */
-bool km_commit_busy(const struct km_ns *ns);
+bool km_forward_busy(const struct km_ns *ns);
 bool km_load_busy(const struct km_ns *ns);
 bool km_upload_busy(const struct km_ns *ns);
 bool km_read_busy(const struct km_ns *ns);
@@ -227,6 +234,12 @@ void km_commit_work(struct km_ns *ns);
 void km_commit_give_up(struct km_ns *ns);
 void km_commit_publish(struct km_ns *ns);
 void km_commit_shut(struct km_ns *ns, int errnum, const char *why);
+
+/* --- km_forward.c --- */
+
+/* Pass a commit on to the next instance. */
+void km_forward_commit(struct km_ns *ns, const flux_msg_t *msg, const struct kvs_ns_req *q);
+void km_forward_shut(struct km_ns *ns, int errnum, const char *why);
 
 /* --- km_fence.c --- */
 

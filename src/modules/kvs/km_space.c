@@ -240,9 +240,11 @@ int km_space_decode(flux_t *h, const flux_msg_t *msg, struct kvs_ns_req *q)
         errmsg_fail(&err, EPROTO, "a request for %s has no raw payload", flux_msg_topic(msg));
     else if (kvs_ns_req_decode(data, len, q, &err) == 0) {
         bool commit = strcmp(flux_msg_topic(msg), "kvs.commit") == 0;
-        bool passed = strcmp(flux_msg_topic(msg), "kvs.store") == 0 &&
-                      flux_msg_rolemask(msg) & FLUX_ROLE_BROKER;
-        if (!(q->flags & ~((commit ? KVS_NS_DURABLE : 0) | (passed ? KVS_NS_CLIENT : 0))))
+        bool store = strcmp(flux_msg_topic(msg), "kvs.store") == 0;
+        unsigned allowed = commit ? KVS_NS_DURABLE : 0;
+        if (flux_msg_rolemask(msg) & FLUX_ROLE_BROKER)
+            allowed |= (commit ? KVS_NS_NUMBERED | KVS_NS_AGAIN : 0) | (store ? KVS_NS_CLIENT : 0);
+        if (!(q->flags & ~allowed))
             return 0;
         errmsg_fail(&err, EPROTO, "flags %#x are not for %s", q->flags, flux_msg_topic(msg));
     }

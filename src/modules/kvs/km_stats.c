@@ -63,6 +63,7 @@ void km_stats_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         .lookups = ns->st.lookups,
         .readdirs = ns->st.readdirs,
         .commits = ns->st.commits,
+        .commits_again = ns->st.commits_again,
         .root_changes = ns->st.root_changes,
         .fences = ns->st.fences,
         .fences_open = km_fence_count(ns),

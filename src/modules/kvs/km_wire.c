@@ -88,6 +88,7 @@ static const struct flux_field stats_fields[] = {
     FLUX_FIELD_U64(struct km_wire_stats, lookups, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct km_wire_stats, readdirs, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct km_wire_stats, commits, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_stats, commits_again, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct km_wire_stats, root_changes, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct km_wire_stats, fences, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct km_wire_stats, fences_open, FLUX_FIELD_REQUIRED),
@@ -146,7 +147,8 @@ const struct flux_method km_wire_methods[] = {
     {.topic = "kvs.commit",
      .takes = "*for a namespace*: transaction",
      .gives = "root",
-     .what = "apply a transaction"},
+     .what = "apply a transaction; between instances with flag 4, and numbers before the "
+             "transaction by which the master applies it once, however often it arrives"},
     {.topic = "kvs.fence",
      .takes =
          "u32 nprocs, u32 calls in this message, u32 rank, u32 number, u32 after, u8 flags, u8 "

@@ -72,10 +72,10 @@ struct km_wire_stats {
     bool master;
     const char *hash;
     uint64_t version, objects, bytes, cached_objects, cached_bytes, cache_limit, hits, misses,
-        dropped, lookups, readdirs, commits, root_changes, fences, fences_open, fence_calls, loads,
-        served, watchers, watch_sent, watch_looked, watch_pending, fence_msgs_in, fence_bytes_in,
-        fence_bytes_local, namespaces_known, senders, snapshots, expired, cached_in_all, collected,
-        uploads, upload_bytes;
+        dropped, lookups, readdirs, commits, commits_again, root_changes, fences, fences_open,
+        fence_calls, loads, served, watchers, watch_sent, watch_looked, watch_pending,
+        fence_msgs_in, fence_bytes_in, fence_bytes_local, namespaces_known, senders, snapshots,
+        expired, cached_in_all, collected, uploads, upload_bytes;
     bool on_disk; /* if false, all following counters are 0 */
     uint64_t dirty_bytes, journal_bytes, disk_rows, disk_syncs, disk_checkpoints, disk_loads,
         disk_failures, disk_bytes, disk_free_bytes, disk_turns;

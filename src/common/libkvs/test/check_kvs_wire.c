@@ -71,6 +71,40 @@ START_TEST(ns_request)
 }
 END_TEST
 
+/* Numbers of a commit. */
+START_TEST(ns_numbers)
+{
+    struct kvs_ns_req in = {.flags = KVS_NS_NUMBERED | KVS_NS_AGAIN | KVS_NS_DURABLE,
+                            .ns = "ab",
+                            .nslen = 2,
+                            .sender = UINT64_MAX,
+                            .number = 1ull << 40,
+                            .after = 12,
+                            .answered = 11,
+                            .body = (const uint8_t *)"xyz",
+                            .len = 3};
+    struct kvs_ns_req out;
+    uint8_t buf[64];
+    errmsg_t err = {""};
+    size_t len = kvs_ns_req_size(&in);
+
+    ck_assert_uint_eq(len, 41);
+    kvs_ns_req_encode(&in, buf);
+    ck_assert_int_eq(kvs_ns_req_decode(buf, len, &out, &err), 0);
+    ck_assert(out.sender == in.sender && out.number == in.number && out.after == in.after &&
+              out.answered == in.answered && out.flags == in.flags);
+    ck_assert(out.len == 3 && memcmp(out.body, "xyz", 3) == 0);
+    for (size_t n = 0; n < len - 3; n++)
+        ck_assert_int_eq(kvs_ns_req_decode(buf, n, &out, &err), -1);
+    buf[1] = KVS_NS_AGAIN;
+    ck_assert_int_eq(kvs_ns_req_decode(buf, len, &out, &err), -1);
+    in.after = 11;
+    kvs_ns_req_encode(&in, buf);
+    ck_assert_int_eq(kvs_ns_req_decode(buf, len, &out, &err), -1);
+    ck_assert_int_eq(errno, EPROTO);
+}
+END_TEST
+
 START_TEST(store_answer)
 {
     const uint8_t buf[] = {2, 0, 0, 0, 1, 2, 3, 4};
@@ -403,6 +437,7 @@ int main(void)
 
     tcase_add_test(tc, root);
     tcase_add_test(tc, ns_request);
+    tcase_add_test(tc, ns_numbers);
     tcase_add_test(tc, store_answer);
     tcase_add_test(tc, lookup);
     tcase_add_test(tc, lookup_flags);
