@@ -4,11 +4,14 @@
 #
 #     jobs_violations ACCEPTED RUNS LISTED        of jobs
 #     events_violations FILE [LAST]               of what one subscriber printed
+#     barriers_violations MET                     of barriers
+#     rings_violations RINGS                      of programs of MPI
 #     refusals_violations FILE                    of what commands said that failed
 #
 # Lines of ACCEPTED: "ID TASKS KIND" for each id that a client was told; KIND is `endless` for a job
 # that cannot complete by itself.  Of RUNS: "ID TASK" by each task when it begins.  Of LISTED: "ID
-# RESULT TASKS" by `flux jobs -a` at the end.
+# RESULT TASKS" by `flux jobs -a` at the end.  Of MET: "NAME TASKS ENTERED LEFT CODE" by each participant
+# of a barrier.  Of RINGS: "NUMBER says LINE" for what a program printed, and "NUMBER exit CODE".
 
 jobs_violations() {
     awk '
@@ -85,6 +88,37 @@ events_violations() {
             }
             if (last && (over || next_one <= last))
                 print file ": ends before event " last
+        }' "$1"
+}
+
+# Whoever was let through left after the last of TASKS participants had entered.
+barriers_violations() {
+    awk '
+        {
+            tasks[$1] = $2
+            entered[$1]++
+            if ($3 > last[$1])
+                last[$1] = $3
+            if ($5 == 0 && (!($1 in first) || $4 < first[$1]))
+                first[$1] = $4
+        }
+        END {
+            for (name in first) {
+                if (entered[name] != tasks[name])
+                    print "barrier " name ": somebody left, and " entered[name] " of " tasks[name] " entered"
+                else if (first[name] < last[name])
+                    print "barrier " name ": somebody left before all had entered"
+            }
+        }' "$1"
+}
+
+# A program that succeeded has printed that both ranks were right; none says that one was wrong.
+rings_violations() {
+    awk '
+        $2 == "says" && /says rank [01] of 2 on .*: right$/ { right[$1]++ }
+        $2 == "says" && /: got .*, want / { print "program " $0 }
+        $2 == "exit" && $3 == 0 && right[$1] != 2 {
+            print "program " $1 ": succeeded, and " right[$1] + 0 " of 2 ranks were right"
         }' "$1"
 }
 

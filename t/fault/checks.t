@@ -41,6 +41,30 @@ planted "one whose time limit did not end it" "job 3: completed, which it cannot
     sed -i 's/3 timeout/3 completed/' listed
 planted "a line that no task wrote" 'a task wrote "7x"' line runs 7x
 
+# --- barriers ---
+
+meet() { # LINE... : what is wrong with these participants
+    printf '%s\n' "$@" >met
+    barriers_violations met
+}
+is "$(meet 'a 2 10.5 11.25 0' 'a 2 11.125 11.5 0' 'b 2 1 9 1')" "" "barriers that nobody leaves too early"
+is "$(meet 'a 2 10.5 11.0 0' 'a 2 11.125 11.5 0')" "barrier a: somebody left before all had entered" \
+    "one that somebody leaves before the last one enters"
+is "$(meet 'a 3 10.5 11.25 0' 'a 3 11.125 11.5 0')" "barrier a: somebody left, and 2 of 3 entered" \
+    "one that fewer have entered"
+is "$(meet 'a 2 10.5 11.25 0' 'a 2 11.125 11.5 1')" "" "one participant was lost after all had entered"
+
+# --- programs of MPI ---
+
+ring() { # LINE...
+    printf '%s\n' "$@" >rings
+    rings_violations rings
+}
+is "$(ring '1 says rank 0 of 2 on x: ring 1: right' '1 says rank 1 of 2 on y: ring 1: right' '1 exit 0' '2 exit 1')" "" "programs that are right"
+is "$(ring '1 says rank 0 of 2 on x: ring 1: right' '1 exit 0')" "program 1: succeeded, and 1 of 2 ranks were right" \
+    "one whose output is not whole"
+is "$(ring '1 says rank 0: token: got 3, want 1' '1 exit 1')" "program 1 says rank 0: token: got 3, want 1" "one that is wrong"
+
 # --- events ---
 
 events() { # LAST LINE... : what is wrong with these lines

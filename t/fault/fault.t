@@ -5,7 +5,8 @@
 # ran twice, no id was given twice; subscribers saw each event, or were told which ones they did
 # not; the session ends, and leaves nothing.
 #
-# A run is a session with a statedir of its own: 4 to 7 brokers, on this host or on hosts made of
+# A run is a session with a statedir of its own: 4 to 7 brokers (with more than 100 faults, now and
+# then 16 or 64), on this host or on hosts made of
 # network namespaces, with kvs.sync=commit or interval; it meets up to 15 faults (inject.sh), each
 # kind once before the first comes again, while clients are at work (load.sh).  After each fault
 # (but a third of them, which the next one follows at once) the session must have the state that
@@ -13,8 +14,9 @@
 # rank, and a job over all of them runs.
 #
 #     FAULT_SEED=N     where chance comes from; printed (default 3; `make soak` takes another each time)
-#     FAULT_COUNT=N    this many faults (default 30)
+#     FAULT_COUNT=N    this many faults (default 50)
 #     FAULT_RUN=R      only run R of those: what happens in it does not depend on the others
+#     FAULT_ROOT_STOPS=S   stop the broker of rank 0 for up to S seconds (default 2; `make soak` 60)
 #     FAULT_KIND=K     only faults of that kind, which is one of inject.sh
 #     FAULT_KEEP=DIR   what a run that failed left (histories, logs, statedir) is copied there
 #
@@ -45,7 +47,7 @@ done
 # shellcheck source=t/fault/inject.sh
 . "$SRCDIR/t/fault/inject.sh"
 seed=${FAULT_SEED:-3}
-count=${FAULT_COUNT:-30}
+count=${FAULT_COUNT:-50}
 A_RUN=15
 note "FAULT_SEED=$seed FAULT_COUNT=$count"
 
@@ -66,6 +68,10 @@ if [ -e "$preload" ]; then
     esac
     FAULT_PRELOAD=$preload
     export WALLCLOCK=$TEST_DIR/clock
+fi
+# A program that was built without a sanitizer does not load a library with one.
+if [ -z "${FLUX_TEST_SANITIZERS:-}" ] && command -v mpicc.mpich >/dev/null; then
+    mpicc.mpich -O1 -o mpi_ring "$SRCDIR/t/mpi/mpi_ring.c" >cc.log 2>&1 || rm -f mpi_ring
 fi
 can_drop=0
 [ "$can_cut" = 0 ] || ! switch_drops 2>/dev/null || can_drop=1
@@ -195,6 +201,16 @@ shuffled() {
     done
 }
 
+# A long test has other shapes, too.  Sets $size and $tree.
+larger() { # RUN
+    local shapes=(kary:2 chain kary:16)
+    size=$(($1 % 10 ? 16 : 64))
+    draw ${#shapes[@]}
+    tree=${shapes[$drawn]}
+    # Each message of 64 brokers in a chain passes 63.
+    [ "$size$tree" != 64chain ] || tree=kary:16
+}
+
 one_run() { # RUN FAULTS
     local run=$1 faults=$2 i plan=() deck
     local trees=(kary:2 flat chain kary:3) way=$(((seed + $1) & 3))
@@ -203,6 +219,7 @@ one_run() { # RUN FAULTS
     local size=$((drawn + 4))
     draw ${#trees[@]}
     local tree=${trees[$drawn]} place=local how=commit
+    [ "$count" -le 100 ] || [ $(($1 % 5)) != 0 ] || larger "$1"
     case $way in
     1 | 3) [ "$can_cut" = 0 ] || place=hosts ;;
     esac
@@ -249,6 +266,9 @@ one_run() { # RUN FAULTS
     note "$out"
     cat refused.* >refused
     is "$(refusals_violations refused)" "" "run $run: refusals are sentences"
+    is "$(barriers_violations met)" "" "run $run: nobody left a barrier before all had entered"
+    is "$(rings_violations rings)" "" "run $run: programs of MPI were right"
+    note "$(cut -d ' ' -f 1 met | sort -u | wc -l) barriers, $(grep -c ' exit 0$' rings) of $(grep -c ' exit ' rings) programs of MPI succeeded"
     is "$(cat hung 2>/dev/null)" "" "run $run: no command hung"
     ok "run $run: the store is sound" "$FSCK" "$STATE" || give_up
 }

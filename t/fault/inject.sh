@@ -92,7 +92,7 @@ fault_stop() {
     local r
     draw_rank
     r=$drawn
-    draw_pause 20 200
+    draw_pause 20 $((r == 0 ? 100 * ROOT_STOPS : 200))
     echo "stop the broker of rank $r for $drawn s"
     kill -STOP "${pids[$r]}"
     sleep "$drawn"

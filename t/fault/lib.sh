@@ -25,7 +25,9 @@ starts=()
 returned=0
 silent=() # ranks whose subscribers ended with an earlier broker
 abandoned=() # directories of brokers that were killed
-LIMIT=$((60 * PATIENCE))
+# Seconds for which the broker of rank 0 may be stopped.
+ROOT_STOPS=${FAULT_ROOT_STOPS:-2}
+LIMIT=$((60 * PATIENCE + ROOT_STOPS))
 FAULT_PRELOAD=
 
 at() {
@@ -91,7 +93,7 @@ say_where() {
 session_new() {
     n=$1 topology=$2 sync=$3 where=$4
     settings=(--set=kvs.sync="$sync" --set=orphan.timeout=2s --set=live.lost=$((6 * TIME_SCALE))s
-        --set=live.patience=$((6 * TIME_SCALE))s
+        --set=live.patience=$((6 * TIME_SCALE + ROOT_STOPS - 2))s
         --set=kvs.checkpoint-bytes=500k --set=kvs.checkpoint-interval=200ms)
     if [ "$where" = hosts ]; then
         netns_plug "$n"

@@ -9,7 +9,8 @@
 #                         watchers must know the newest, and subscribers have seen the last event)
 #     load_end            wait for those of load_begin
 #
-# Files: accepted.*, runs, refused.*, hung (t/fault/check.sh), history.ERA.LIFE, events.LIFE.RANK
+# Files: accepted.*, runs, refused.*, hung, met, rings (t/fault/check.sh), history.ERA.LIFE,
+# events.LIFE.RANK
 # shellcheck disable=SC2034,SC2086,SC2154 # of t/lib.sh and lib.sh; ids are words
 
 workers=()
@@ -94,12 +95,58 @@ publisher() {
     done
 }
 
+# One participant of a barrier: when it began to enter, and when it was let through or not.
+participant() { # URI NAME TASKS
+    local entered=$EPOCHREALTIME
+    bounded "$1" "$FLUX" barrier -n "$3" -t 20 "$2" 2>>refused.barrier
+    echo "$2 $3 $entered $EPOCHREALTIME $?" >>met
+}
+meeter() {
+    local rank uri i number=0 tasks waiting
+    RANDOM=$1
+    while [ ! -e stop ]; do
+        number=$((number + 1))
+        tasks=$((RANDOM % 3 + 2))
+        waiting=()
+        for ((i = 0; i < tasks; i++)); do
+            anywhere || return
+            participant "$uri" "load.$1.$number" "$tasks" &
+            waiting+=($!)
+        done
+        wait "${waiting[@]}"
+        nap 10
+    done
+}
+
+# A program of MPICH whose ranks exchange messages, and say whether those were right.
+ringer() {
+    local rank uri number=0
+    RANDOM=$1
+    while [ ! -e stop ] && anywhere; do
+        number=$((number + 1))
+        {
+            bounded "$uri" "$FLUX" wreckrun -N2 -n2 --env=FAULT_TASK="$FLUX_TEST_ID" \
+                sh -c "$TASK$TEST_DIR/runs; exec ./mpi_ring 2" 2>&1 | sed "s/^/$number says /"
+            echo "$number exit ${PIPESTATUS[0]}"
+        } >>rings
+        nap 50
+    done
+}
+
 load_begin() {
     local i
     rm -f stop hung
     : >runs
+    : >met
+    : >rings
+    meeter "$1" &
+    workers+=($!)
+    if [ -x mpi_ring ]; then
+        ringer "$1" &
+        workers+=($!)
+    fi
     publisher "$1" &
-    workers=($!)
+    workers+=($!)
     for i in 1 2 3; do
         submitter "$i" $(($1 + i)) &
         workers+=($!)
