@@ -19,6 +19,7 @@
 #include "libstream/stream_wire.h"
 #include "libutil/strutil.h"
 #include "filter.h"
+#include "record_json.h"
 #include "slice.h"
 #include "transfer.h"
 
@@ -310,10 +311,46 @@ static void print_numbers(const char *before, const uint64_t *v, unsigned n, con
     fputs(after, stdout);
 }
 
+/* The records of a writer as a list of JSON objects: NULL after an error message. */
+static json_t *cat_records(struct cat *cat, uint32_t rank, const char *var, const char **name)
+{
+    const stream_format_t *f;
+    stream_format_t *mine = NULL;
+    json_t *list = NULL;
+    const char *recs;
+    errmsg_t err;
+    size_t n;
+
+    if (!(f = flux_stream_format(cat->s, var, &err)) || !(mine = stream_format_native(f, &err)) ||
+        flux_stream_get_records(cat->s, rank, var, mine, (const void **)&recs, &n, &err) < 0)
+        cmd_error(cat->c, "%s", err.text);
+    else if (!(list = json_array()))
+        cmd_error(cat->c, "out of memory");
+    else {
+        *name = stream_format_name(f);
+        for (size_t i = 0; i < n; i++)
+            json_array_append_new(list, record_json(mine, recs + i * stream_format_size(mine)));
+    }
+    stream_format_destroy(mine);
+    return list;
+}
+
+static void cat_format(json_t *o, uint64_t id, const char *name)
+{
+    char digits[STREAM_ID_LEN + 1];
+
+    snprintf(digits, sizeof(digits), "%016" PRIx64, id);
+    json_object_set_new(o, "id", json_string(digits));
+    if (name)
+        json_object_set_new(o, "format", json_string(name));
+}
+
 static int cat_var(struct cat *cat, uint64_t step, uint32_t rank, const char *var)
 {
     struct flux_stream_info in;
     const void *data;
+    const char *name = NULL;
+    json_t *records = NULL;
     errmsg_t err;
     size_t len;
     bool array;
@@ -327,6 +364,8 @@ static int cat_var(struct cat *cat, uint64_t step, uint32_t rank, const char *va
     array = flux_stream_inquire(cat->s, rank, var, &in, &err) == 0;
     if (!array && errno != ENOENT)
         return cmd_error(cat->c, "%s", err.text);
+    if (array && in.format > 0 && cat->var && !(records = cat_records(cat, rank, var, &name)))
+        return CMD_FAIL;
     if (cat->json) {
         json_t *o = json_pack("{s:I s:i s:s s:I}", "step", (json_int_t)step, "rank", (int)rank,
                               "name", var, "bytes", (json_int_t)len);
@@ -336,6 +375,10 @@ static int cat_var(struct cat *cat, uint64_t step, uint32_t rank, const char *va
                                                 json_numbers(in.shape, in.ndims), "offset",
                                                 json_numbers(in.offset, in.ndims), "count",
                                                 json_numbers(in.count, in.ndims)));
+        if (array && in.format > 0)
+            cat_format(o, in.format, name);
+        if (records)
+            json_object_set_new(o, "values", records);
         return cat_json(cat, o);
     }
     printf("%" PRIu64 "\t%u\t%s\t%zu", step, rank, var, len);
@@ -346,6 +389,11 @@ static int cat_var(struct cat *cat, uint64_t step, uint32_t rank, const char *va
             print_numbers(" at ", in.offset, in.ndims, "");
             print_numbers(" of ", in.shape, in.ndims, "");
         }
+    }
+    if (records) {
+        putchar('\t');
+        json_dumpf(records, stdout, JSON_COMPACT);
+        json_decref(records);
     }
     putchar('\n');
     return CMD_OK;
@@ -381,6 +429,34 @@ static int slice_print(struct cat *cat, uint64_t step, const struct flux_stream_
                                    json_numbers(sl->count, in->ndims), "values", values));
 }
 
+/* Print the records of a box. */
+static int slice_records(struct cat *cat, uint64_t step, const struct slice *sl)
+{
+    const stream_format_t *f;
+    stream_format_t *mine = NULL;
+    json_t *values = json_array();
+    char *box = NULL;
+    errmsg_t err = {"out of memory"};
+    size_t size = 0;
+    int rc;
+
+    if ((f = flux_stream_format(cat->s, cat->var, &err)) &&
+        (mine = stream_format_native(f, &err)) &&
+        (box = calloc(sl->elems + 1, size = stream_format_size(mine))) &&
+        flux_stream_get_record_box(cat->s, cat->var, sl->start, sl->count, sl->stride, mine, box,
+                                   sl->elems * size, &err) == 0) {
+        for (uint64_t i = 0; i < sl->elems; i++)
+            json_array_append_new(values, record_json(mine, box + i * size));
+        rc = cat_json(cat, json_pack("{s:I s:s s:s s:O}", "step", (json_int_t)step, "name",
+                                     cat->var, "format", stream_format_name(f), "values", values));
+    } else
+        rc = cmd_error(cat->c, "%s", err.text);
+    json_decref(values);
+    free(box);
+    stream_format_destroy(mine);
+    return rc;
+}
+
 static int cat_slice(struct cat *cat, uint64_t step)
 {
     struct flux_stream_info in;
@@ -392,6 +468,8 @@ static int cat_slice(struct cat *cat, uint64_t step)
     if (flux_stream_inquire(cat->s, FLUX_STREAM_ALL, cat->var, &in, &err) < 0 ||
         slice_parse(&sl, cat->slice, &in, &err) < 0)
         return cmd_error(cat->c, "%s", err.text);
+    if (in.format > 0 && !cat->raw)
+        return slice_records(cat, step, &sl);
     if (!(box = calloc(sl.elems, in.elem)))
         return cmd_error(cat->c, "out of memory for %" PRIu64 " elements", sl.elems);
     if (flux_stream_get_box(cat->s, cat->var, sl.start, sl.count, sl.stride, box,
@@ -519,16 +597,38 @@ static int cmd_cat(struct cmd *c, int argc, char **argv)
 /* --- format, rm --- */
 
 static const struct cmd_usage format_usage = {
-    "NAME", "Print the types and formats of the variables of a stream.", NULL, NULL, 0,
+    "NAME",
+    "Print what the writers of a stream say about its variables, and the canonical text of each\n"
+    "format of its records, after its id.",
+    NULL,
+    NULL,
+    0,
 };
+
+/* Print the format of records with this id. */
+static int format_print(struct cmd *c, const char *stream, const char *id)
+{
+    struct stream_ask_format in = {stream, id};
+    flux_future_t *f = flux_rpc_struct(cmd_handle(c), "stream.format", &stream_ask_format_schema,
+                                       &in, FLUX_NODEID_ANY, 0);
+    struct stream_text text;
+    int rc = cmd_wait_struct(c, f, TIMEOUT, "stream.format", &stream_text_schema, &text);
+
+    if (rc == 0)
+        printf("%s:\n%s", id, text.format);
+    flux_future_destroy(f);
+    return rc < 0 ? CMD_FAIL : CMD_OK;
+}
 
 static int cmd_format(struct cmd *c, int argc, char **argv)
 {
-    struct stream_name in;
-    struct stream_text text;
+    struct stream_ask_format in = {.id = NULL};
+    struct stream_text text = {.ids = NULL};
     const char *val;
     flux_future_t *f;
+    json_t *id;
     flux_t *h;
+    size_t i;
     int key;
     int rc;
 
@@ -539,12 +639,17 @@ static int cmd_format(struct cmd *c, int argc, char **argv)
     in.name = argv[c->optind];
     if (!(h = cmd_handle(c)))
         return CMD_FAIL;
-    f = flux_rpc_struct(h, "stream.format", &stream_name_schema, &in, FLUX_NODEID_ANY, 0);
+    f = flux_rpc_struct(h, "stream.format", &stream_ask_format_schema, &in, FLUX_NODEID_ANY, 0);
     rc = cmd_wait_struct(c, f, TIMEOUT, "stream.format", &stream_text_schema, &text);
-    if (rc == 0)
+    if (rc == 0 && *text.format)
         puts(text.format);
+    json_array_foreach(text.ids, i, id)
+    {
+        if (rc == 0 && json_is_string(id))
+            rc = format_print(c, in.name, json_string_value(id));
+    }
     flux_future_destroy(f);
-    return rc < 0 ? CMD_FAIL : CMD_OK;
+    return rc < 0 ? CMD_FAIL : rc;
 }
 
 static const struct cmd_usage rm_usage = {

@@ -105,13 +105,14 @@ static int next(struct transfer *t, uint64_t *step)
 /* What the writers of a stream say its variables are, to be freed; NULL: they have not. */
 static char *format_of(struct transfer *t, const char *name)
 {
-    struct stream_name in = {name};
+    struct stream_ask_format in = {name, NULL};
     flux_future_t *f =
-        flux_rpc_struct(t->h, "stream.format", &stream_name_schema, &in, FLUX_NODEID_ANY, 0);
+        flux_rpc_struct(t->h, "stream.format", &stream_ask_format_schema, &in, FLUX_NODEID_ANY, 0);
     struct stream_text text;
     char *format = NULL;
 
-    if (f && flux_rpc_wait_struct(f, TIMEOUT, &stream_text_schema, &text, NULL) == 0)
+    if (f && flux_rpc_wait_struct(f, TIMEOUT, &stream_text_schema, &text, NULL) == 0 &&
+        *text.format)
         format = strdup(text.format);
     flux_future_destroy(f);
     return format;

@@ -148,6 +148,15 @@ int block_add(block_t *b, const char *name, const void *desc, size_t desc_len, u
     return 0;
 }
 
+void block_resize(block_t *b, size_t i, uint64_t len)
+{
+    b->vars[i].len = len;
+    for (b->end = b->vars[i].off; i < b->n; i++) {
+        b->vars[i].off = b->end;
+        b->end = align(b->end + b->vars[i].len, ALIGN);
+    }
+}
+
 /* The offset of the first value. */
 static uint64_t values_at(const block_t *b)
 {

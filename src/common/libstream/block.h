@@ -41,6 +41,8 @@ void block_destroy(block_t *b); /* NULL-safe, keeps errno */
 /* Add a variable.  The description is copied.  0, or -1 with EINVAL (invalid name), EEXIST, E2BIG
  * (too many variables, or too large) or ENOMEM. */
 int block_add(block_t *b, const char *name, const void *desc, size_t desc_len, uint64_t len);
+/* Change the number of bytes of the value of variable `i`, which is at most 2^60. */
+void block_resize(block_t *b, size_t i, uint64_t len);
 void block_clear(block_t *b);
 uint64_t block_size(const block_t *b); /* of the step in bytes */
 /* Write everything but the values to `buf`, which has block_size() bytes.  This sets the offsets of

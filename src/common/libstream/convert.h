@@ -56,4 +56,13 @@ void *stream_convert(const stream_convert_t *c, const void *body, size_t len, si
 int stream_convert_into(const stream_convert_t *c, const void *body, size_t len, void *out,
                         size_t space, unsigned flags, errmsg_t *err);
 
+/* The same for the value of a variable of a stream: a body that begins with the fixed parts of `n`
+ * records.  The results are `n` structs, one after the other, followed by what they point to. */
+int stream_convert_array_check(const stream_convert_t *c, uint64_t n, const void *body, size_t len,
+                               size_t *need, errmsg_t *err);
+void *stream_convert_array(const stream_convert_t *c, uint64_t n, const void *body, size_t len,
+                           size_t budget, unsigned flags, errmsg_t *err);
+int stream_convert_array_into(const stream_convert_t *c, uint64_t n, const void *body, size_t len,
+                              void *out, size_t space, unsigned flags, errmsg_t *err);
+
 #endif

@@ -381,27 +381,31 @@ static int records(struct run *x, const struct convert_record *r, const uint8_t 
 
 /* --- the whole --- */
 
-static int walk(const stream_convert_t *c, const void *body, size_t len, void *out, size_t space,
-                unsigned flags, size_t *used, errmsg_t *err)
+/* Convert `n` records, whose fixed parts are the beginning of the body. */
+static int walk(const stream_convert_t *c, uint64_t n, const void *body, size_t len, void *out,
+                size_t space, unsigned flags, size_t *used, errmsg_t *err)
 {
     struct run x = {.c = c,
                     .body = body,
                     .len = len,
-                    .next = c->from->size,
+                    .next = n * c->from->size,
                     .out = out,
                     .space = space,
                     .borrow = flags & STREAM_BORROW,
                     .err = err};
     uint8_t *at = NULL;
 
-    if (len < c->from->size)
-        return errmsg_fail(err, EPROTO, "a record of format %s has %zu bytes: expected %zu",
-                           c->from->name, len, c->from->size);
-    if (result(&x, c->to->size, 8, &at) < 0 || records(&x, c->top, body, at, 1, 0) < 0)
+    if (n > len / c->from->size)
+        return errmsg_fail(err, EPROTO,
+                           "%llu records of format %s have %zu bytes: expected %zu for each",
+                           (unsigned long long)n, c->from->name, len, c->from->size);
+    if (n > SIZE_MAX / 4 / c->to->size)
+        return errmsg_fail(err, E2BIG, "there are too many records of format %s", c->to->name);
+    if (result(&x, n * c->to->size, 8, &at) < 0 || records(&x, c->top, body, at, n, 0) < 0)
         return -1;
     if (x.next != len)
-        return errmsg_fail(err, EPROTO, "a record of format %s has %zu bytes: expected %zu",
-                           c->from->name, len, x.next);
+        return errmsg_fail(err, EPROTO, "%llu records of format %s have %zu bytes: expected %zu",
+                           (unsigned long long)n, c->from->name, len, x.next);
     *used = x.used;
     return 0;
 }
@@ -409,30 +413,48 @@ static int walk(const stream_convert_t *c, const void *body, size_t len, void *o
 int stream_convert_check(const stream_convert_t *c, const void *body, size_t len, size_t *need,
                          errmsg_t *err)
 {
-    return walk(c, body, len, NULL, SIZE_MAX / 4, 0, need, err);
+    return stream_convert_array_check(c, 1, body, len, need, err);
+}
+
+int stream_convert_array_check(const stream_convert_t *c, uint64_t n, const void *body, size_t len,
+                               size_t *need, errmsg_t *err)
+{
+    return walk(c, n, body, len, NULL, SIZE_MAX / 4, 0, need, err);
 }
 
 int stream_convert_into(const stream_convert_t *c, const void *body, size_t len, void *out,
                         size_t space, unsigned flags, errmsg_t *err)
 {
+    return stream_convert_array_into(c, 1, body, len, out, space, flags, err);
+}
+
+int stream_convert_array_into(const stream_convert_t *c, uint64_t n, const void *body, size_t len,
+                              void *out, size_t space, unsigned flags, errmsg_t *err)
+{
     size_t used;
 
-    return walk(c, body, len, out, space, flags, &used, err);
+    return walk(c, n, body, len, out, space, flags, &used, err);
 }
 
 void *stream_convert(const stream_convert_t *c, const void *body, size_t len, size_t budget,
                      unsigned flags, errmsg_t *err)
 {
+    return stream_convert_array(c, 1, body, len, budget, flags, err);
+}
+
+void *stream_convert_array(const stream_convert_t *c, uint64_t n, const void *body, size_t len,
+                           size_t budget, unsigned flags, errmsg_t *err)
+{
     size_t need;
     void *out;
 
-    if (walk(c, body, len, NULL, budget, flags, &need, err) < 0)
+    if (walk(c, n, body, len, NULL, budget, flags, &need, err) < 0)
         return NULL;
-    if (!(out = malloc(need))) {
-        errmsg_fail(err, ENOMEM, "out of memory for a record of %zu bytes", need);
+    if (!(out = malloc(need > 0 ? need : 1))) {
+        errmsg_fail(err, ENOMEM, "out of memory for records of %zu bytes", need);
         return NULL;
     }
-    if (stream_convert_into(c, body, len, out, need, flags, err) < 0) {
+    if (stream_convert_array_into(c, n, body, len, out, need, flags, err) < 0) {
         int saved_errno = errno;
 
         free(out);

@@ -27,8 +27,9 @@ struct walk {
     uint8_t *out; /* the body; NULL: count only */
     size_t space; /* of the body */
     size_t used;
-    const void *root;
-    hmap_t *seen; /* structs that pointers pointed to; NULL until there is one */
+    const uint8_t *root; /* the structs that are encoded, */
+    size_t roots;        /* and their bytes */
+    hmap_t *seen;        /* structs that pointers pointed to; NULL until there is one */
     errmsg_t *err;
 };
 
@@ -127,7 +128,7 @@ static int see(struct walk *x, const stream_format_t *f, const struct stream_fie
 
     if (!x->seen && !(x->seen = hmap_create_u64(NULL)))
         return errmsg_fail(x->err, ENOMEM, "out of memory for a record");
-    if (p == x->root || hmap_get_u64(x->seen, key))
+    if (key - (uint64_t)(uintptr_t)x->root < x->roots || hmap_get_u64(x->seen, key))
         return FIELD_FAIL(x, f, fd, EINVAL,
                           "points to a struct that another pointer points to, "
                           "or that it is in: records are trees");
@@ -211,10 +212,10 @@ static int records(struct walk *x, const stream_format_t *f, const uint8_t *src,
     return 0;
 }
 
-static int walk(const stream_format_t *f, const void *rec, uint8_t *out, size_t space, size_t *len,
-                errmsg_t *err)
+static int walk(const stream_format_t *f, const void *recs, uint64_t n, uint8_t *out, size_t space,
+                size_t *len, errmsg_t *err)
 {
-    struct walk x = {.out = out, .space = space, .root = rec, .err = err};
+    struct walk x = {.out = out, .space = space, .root = recs, .err = err};
     size_t at;
     int rc;
 
@@ -223,9 +224,11 @@ static int walk(const stream_format_t *f, const void *rec, uint8_t *out, size_t 
                            "format %s has pointers of %zu bytes: structs of this host "
                            "have others",
                            f->name, f->pointer);
-    rc = append(&x, rec, f->size, 8, &at);
+    if (__builtin_mul_overflow(n, f->size, &x.roots))
+        return errmsg_fail(err, E2BIG, "there are too many records of format %s", f->name);
+    rc = append(&x, recs, x.roots, 8, &at);
     if (rc == 0)
-        rc = records(&x, f, rec, at, 1, 0);
+        rc = records(&x, f, recs, at, n, 0);
     hmap_destroy(x.seen);
     *len = x.used;
     return rc;
@@ -235,7 +238,7 @@ int stream_encode_size(const stream_format_t *f, const void *rec, size_t *len, e
 {
     size_t body;
 
-    if (walk(f, rec, NULL, SIZE_MAX / 4, &body, err) < 0)
+    if (walk(f, rec, 1, NULL, SIZE_MAX / 4, &body, err) < 0)
         return -1;
     *len = STREAM_HEADER + body;
     return 0;
@@ -248,11 +251,23 @@ int stream_encode(const stream_format_t *f, const void *rec, void *buf, size_t s
 
     if (space < STREAM_HEADER)
         return errmsg_fail(err, ENOBUFS, "the record does not fit into %zu bytes", space);
-    if (walk(f, rec, (uint8_t *)buf + STREAM_HEADER, space - STREAM_HEADER, &body, err) < 0)
+    if (walk(f, rec, 1, (uint8_t *)buf + STREAM_HEADER, space - STREAM_HEADER, &body, err) < 0)
         return -1;
     stream_encode_header(f, buf, body);
     *len = STREAM_HEADER + body;
     return 0;
+}
+
+int stream_encode_array_size(const stream_format_t *f, const void *recs, uint64_t n, size_t *len,
+                             errmsg_t *err)
+{
+    return walk(f, recs, n, NULL, SIZE_MAX / 4, len, err);
+}
+
+int stream_encode_array(const stream_format_t *f, const void *recs, uint64_t n, void *buf,
+                        size_t space, size_t *len, errmsg_t *err)
+{
+    return walk(f, recs, n, buf, space, len, err);
 }
 
 void *stream_encode_header(const stream_format_t *f, void *buf, size_t len)

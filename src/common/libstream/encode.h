@@ -33,6 +33,13 @@ int stream_encode(const stream_format_t *f, const void *rec, void *buf, size_t s
  * follows it.  Returns the place of the body. */
 void *stream_encode_header(const stream_format_t *f, void *buf, size_t len);
 
+/* The same for `n` structs, one after the other, as the value of a variable of a stream: a body
+ * without a header, which begins with the fixed parts of all of them. */
+int stream_encode_array_size(const stream_format_t *f, const void *recs, uint64_t n, size_t *len,
+                             errmsg_t *err);
+int stream_encode_array(const stream_format_t *f, const void *recs, uint64_t n, void *buf,
+                        size_t space, size_t *len, errmsg_t *err);
+
 /* --- reading --- */
 
 struct stream_header {

@@ -206,6 +206,19 @@ stream_format_t *stream_format_create(const struct stream_table *table, errmsg_t
 /* Parse canonical text, which need not end with NUL.  NULL with EPROTO for any other bytes, or
  * ENOMEM. */
 stream_format_t *stream_format_parse(const char *text, size_t len, errmsg_t *err);
+/* Parse a text that a person, or a program without C structs, has written: like the canonical one,
+ * but what says how the records are laid out may be left out: the first line, `size` and `align` of
+ * records, `at` of fields.  Lines may be indented, or empty.
+ *
+ *    record atom
+ *      field id u64
+ *      field n u32
+ *      field near f64[n]
+ *      attr units "nm"
+ *      field charge i32 optional
+ *
+ * NULL with EINVAL and an error message that names the line or the field, E2BIG or ENOMEM. */
+stream_format_t *stream_format_sketch(const char *text, errmsg_t *err);
 /* A format of the same fields, laid out for C structs of this host.  NULL with E2BIG or ENOMEM. */
 stream_format_t *stream_format_native(const stream_format_t *f, errmsg_t *err);
 stream_format_t *stream_format_incref(const stream_format_t *f);

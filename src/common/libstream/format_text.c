@@ -5,8 +5,11 @@
  * last one, and prints it again: the result must be the same bytes.  This single comparison refuses
  * blanks, other orders of records, and other spellings of numbers.
  *
+ * A sketch is such a text without layouts, for programs without C structs: blanks at the beginning
+ * of lines, empty lines, and the first line are not needed either.
+ *
  * Invariants:
- *  1. A format that was parsed has the text that was parsed.
+ *  1. A format that was parsed, and is not a sketch, has the text that was parsed.
  *  2. The reader allocates in proportion to the text, which has at most STREAM_TEXT_MAX bytes.
  *
  * Failure: EPROTO with an error message that names the line, or the error in the format.
@@ -126,6 +129,7 @@ struct reader {
     size_t nattrs;
     const struct stream_attr **owner; /* the list to which the next attribute belongs */
     size_t pointer;
+    bool sketch; /* layouts may be left out: size of the record, offset of the field */
 };
 
 static int line_fail(struct reader *r, const char *what)
@@ -133,13 +137,13 @@ static int line_fail(struct reader *r, const char *what)
     return errmsg_fail(r->err, EPROTO, "line %u of the text of a format: %s", r->line, what);
 }
 
-/* The number of lines that begin with this word. */
+/* The number of lines that begin with this word, with or without blanks before it. */
 static size_t count_lines(const char *text, const char *word)
 {
     size_t n = 0;
 
     for (const char *p = text; (p = strstr(p, word)); p++)
-        n += p == text || p[-1] == '\n';
+        n += p == text || p[-1] == '\n' || p[-1] == ' ' || p[-1] == '\t';
     return n;
 }
 
@@ -188,15 +192,18 @@ static struct stream_table *find_table(struct reader *r, const char *name)
 static int read_record(struct reader *r, char **at)
 {
     struct stream_table *t = &r->tables[r->ntables];
-    uint64_t size, align;
+    uint64_t size = 0, align = 0;
     char *name;
+    int c;
 
     if (r->ntables == STREAM_RECORDS_MAX)
         return line_fail(r, "there are too many records");
-    if (next_word(at, " \n", &name) != ' ' || !take(at, "size ") ||
-        next_number(at, " \n", &size) != ' ' || !take(at, "align ") ||
-        next_number(at, "\n", &align) < 0 || size == 0)
-        return line_fail(r, "expected 'record NAME size BYTES align BYTES'");
+    c = next_word(at, " \n", &name);
+    if (!(r->sketch && c == '\n') &&
+        (c != ' ' || !take(at, "size ") || next_number(at, " \n", &size) != ' ' ||
+         !take(at, "align ") || next_number(at, "\n", &align) < 0 || size == 0))
+        return line_fail(r, r->sketch ? "expected 'record NAME'"
+                                      : "expected 'record NAME size BYTES align BYTES'");
     if (find_table(r, name))
         return line_fail(r, "a record of that name is there already");
     r->nrows++;
@@ -259,13 +266,21 @@ static int read_field(struct reader *r, char **at)
     row->name = name;
     if (read_type(r, row, type) < 0)
         return -1;
-    if (read_dims(row, at, c) != ' ')
-        return line_fail(r, "expected ' at OFFSET' after the type, with its dimensions");
-    if (take(at, "optional "))
+    c = read_dims(row, at, c);
+    if (r->sketch && c == ' ' && take(at, "optional\n")) {
         row->flags |= STREAM_OPTIONAL;
-    if (!take(at, "at ") || next_number(at, "\n", &offset) < 0)
-        return line_fail(r, "expected 'at OFFSET'");
-    row->offset = offset;
+        c = '\n';
+    }
+    if (!(r->sketch && c == '\n')) {
+        if (c != ' ')
+            return line_fail(r, "expected ' at OFFSET' after the type, with its dimensions");
+        if (take(at, "optional "))
+            row->flags |= STREAM_OPTIONAL;
+        if (!take(at, "at ") || next_number(at, "\n", &offset) < 0)
+            return line_fail(r, r->sketch ? "expected 'optional', or the end of the line"
+                                          : "expected 'at OFFSET'");
+        row->offset = offset;
+    }
     r->nrows++;
     r->owner = &row->attrs;
     return 0;
@@ -320,15 +335,24 @@ static int read_lines(struct reader *r)
     char *at = r->text;
     uint64_t pointer;
 
-    r->line = 1;
-    if (!take(&at, "flux-format 1 pointers ") || next_number(&at, "\n", &pointer) < 0 ||
-        (pointer != 4 && pointer != 8))
-        return line_fail(r, "expected 'flux-format 1 pointers 4' or '8'");
+    if (r->sketch && strncmp(at, "flux-format ", 12) != 0)
+        pointer = sizeof(void *);
+    else {
+        r->line = 1;
+        if (!take(&at, "flux-format 1 pointers ") || next_number(&at, "\n", &pointer) < 0 ||
+            (pointer != 4 && pointer != 8))
+            return line_fail(r, "expected 'flux-format 1 pointers 4' or '8'");
+    }
     r->pointer = pointer;
     while (*at) {
         size_t k = 0;
 
         r->line++;
+        if (r->sketch) {
+            at += strspn(at, " \t");
+            if (take(&at, "\n"))
+                continue;
+        }
         while (k < 3 && !take(&at, kinds[k].word))
             k++;
         if (k == 3)
@@ -357,9 +381,9 @@ static stream_format_t *build_same(const struct reader *r, const char *text, siz
     return f;
 }
 
-stream_format_t *stream_format_parse(const char *text, size_t len, errmsg_t *err)
+static stream_format_t *read_text(const char *text, size_t len, bool sketch, errmsg_t *err)
 {
-    struct reader r = {.err = err};
+    struct reader r = {.err = err, .sketch = sketch};
     stream_format_t *f = NULL;
     size_t lists;
 
@@ -368,7 +392,9 @@ stream_format_t *stream_format_parse(const char *text, size_t len, errmsg_t *err
                     STREAM_TEXT_MAX);
         return NULL;
     }
-    if ((r.text = strndup(text, len))) {
+    if ((r.text = malloc(len + 2))) {
+        memcpy(r.text, text, len);
+        strcpy(r.text + len, sketch && len > 0 && text[len - 1] != '\n' ? "\n" : "");
         lists = count_lines(r.text, "record ") + count_lines(r.text, "field ");
         r.tables = calloc(STREAM_RECORDS_MAX, sizeof(*r.tables));
         r.rows = calloc(lists + 2, sizeof(*r.rows));
@@ -377,10 +403,25 @@ stream_format_t *stream_format_parse(const char *text, size_t len, errmsg_t *err
     if (!r.text || !r.tables || !r.rows || !r.attrs)
         errmsg_fail(err, ENOMEM, "out of memory for the text of a format");
     else if (read_lines(&r) == 0)
-        f = build_same(&r, text, len);
+        f = sketch ? stream_format_create(&r.tables[r.ntables - 1], err)
+                   : build_same(&r, text, len);
     free(r.text);
     free(r.tables);
     free(r.rows);
     free(r.attrs);
+    return f;
+}
+
+stream_format_t *stream_format_parse(const char *text, size_t len, errmsg_t *err)
+{
+    return read_text(text, len, false, err);
+}
+
+stream_format_t *stream_format_sketch(const char *text, errmsg_t *err)
+{
+    stream_format_t *f = read_text(text, strlen(text), true, err);
+
+    if (!f && errno == EPROTO)
+        errno = EINVAL;
     return f;
 }

@@ -566,12 +566,18 @@ void outlet_abort(outlet_t *o)
 {
     struct outlet_step *s = o->open;
 
-    if (!s)
+    if (!s && !o->pin_open)
         return;
-    o->open = NULL;
     pthread_mutex_lock(&o->lock);
-    extent_give(o->pool, s->e);
+    if (s)
+        extent_give(o->pool, s->e);
+    if (o->pin_open) {
+        extent_give(o->pool, o->pin_open->e);
+        free(o->pin_open);
+    }
     pthread_mutex_unlock(&o->lock);
+    o->open = NULL;
+    o->pin_open = NULL;
     free(s);
 }
 

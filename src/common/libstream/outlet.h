@@ -77,7 +77,7 @@ int outlet_begin(outlet_t *o, uint64_t step, uint64_t size, double timeout, void
 int outlet_drain(outlet_t *o, double timeout, errmsg_t *err);
 /* Publish `len` bytes, at most the size given to outlet_begin().  0, or -1 with EINVAL. */
 int outlet_commit(outlet_t *o, uint64_t len);
-/* Discard the step.  No effect if none was begun. */
+/* Discard the step, and what is pinned with it.  No effect if neither was begun. */
 void outlet_abort(outlet_t *o);
 
 /* Room for `size` bytes, more than 0, that belong to each step that is committed after

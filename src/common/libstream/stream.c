@@ -24,6 +24,7 @@ void flux_stream_close(flux_stream_t *s)
     stream_writer_close(s);
     stream_reader_close(s);
     stream_file_close(s);
+    stream_records_close(s);
     flux_future_destroy(s->f);
     free(s->name);
     free(s);

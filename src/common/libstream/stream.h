@@ -35,6 +35,7 @@
 #include <stdint.h>
 
 #include "libflux/handle.h"
+#include "libstream/format.h"
 
 typedef struct flux_stream flux_stream_t;
 
@@ -137,10 +138,20 @@ struct flux_stream_array {
     const uint64_t *offset; /* of the piece; NULL without `shape` */
     const uint64_t *count;  /* elements of the piece, or of the array */
     bool columns; /* the first dimension is the fastest, as in Fortran; else the last one */
+    /* The elements are records of this format: structs as it says (`type` is not used).  NULL: they
+     * are not. */
+    const stream_format_t *format;
 };
 /* flux_stream_put() of elements without gaps in memory.  All writers describe an array in the same
  * way, except for their piece, and pieces must not overlap.  -1 with EINVAL also for a piece that
- * is not inside the array. */
+ * is not inside the array.
+ *
+ * Records without pointers are copied, or made in their place, like other elements.  Records with
+ * pointers can be a value, or an array of this writer: pointers are followed when the step ends,
+ * unless nobody would see it.  What is wrong with them (flux-stream-encode(3)) is then an error of
+ * flux_stream_end_step(), or flux_stream_place(), and the step is forgotten.  The first time that a
+ * stream has records of a format, this sends the format to the session and waits for the response:
+ * -1 also with EBUSY, if the session has no room for it. */
 int flux_stream_put_array(flux_stream_t *s, const char *var, const struct flux_stream_array *array,
                           const void *data, errmsg_t *err);
 /* Keep the newest value of a variable for readers that come later: from now on, when a step has it,
@@ -251,8 +262,10 @@ int flux_stream_get(flux_stream_t *s, uint32_t writer, const char *var, const vo
 
 #define FLUX_STREAM_DIMS_MAX 16
 struct flux_stream_info {
-    const char *type; /* as in struct flux_stream_array */
-    size_t elem;      /* bytes of an element */
+    const char *type; /* as in struct flux_stream_array, or "record" */
+    size_t elem;      /* bytes of an element; of a record, without what it points to */
+    uint64_t format;  /* id of the format of records; else 0 */
+    bool swapped;     /* records are in the other byte order than that of this host */
     bool global;
     bool columns;
     unsigned ndims;
@@ -277,6 +290,27 @@ int flux_stream_inquire(flux_stream_t *s, uint32_t writer, const char *var,
 int flux_stream_get_box(flux_stream_t *s, const char *var, const uint64_t *start,
                         const uint64_t *count, const uint64_t *stride, void *buf, size_t size,
                         errmsg_t *err);
+
+/* The format in which the writers have put the records of a variable.  A reader that sees the id of
+ * a format for the first time asks the session for it, once.  Valid until flux_stream_end_step(),
+ * unless the caller takes a reference.  NULL with an error message and the errors of
+ * flux_stream_inquire(), EINVAL (not records), ENODATA (the session does not know the format) or
+ * EPROTO. */
+const stream_format_t *flux_stream_format(flux_stream_t *s, const char *var, errmsg_t *err);
+/* The records of a writer as `*n` structs of the format `f`, one after the other, which are valid
+ * until flux_stream_end_step() and read-only.  If layouts and byte orders agree and there are no
+ * pointers, these are the bytes where the writer has put them; otherwise they are converted, field
+ * by field and by name: what is absent at the writer has its default, what only the writer has is
+ * skipped.  0, or -1 with an error message and the errors of flux_stream_format() and
+ * flux_stream_get(), EINVAL (a field that cannot be converted without loss: which one), or EPROTO
+ * (the bytes are not records). */
+int flux_stream_get_records(flux_stream_t *s, uint32_t writer, const char *var,
+                            const stream_format_t *f, const void **recs, size_t *n, errmsg_t *err);
+/* flux_stream_get_box() of a global array of records, as structs of the format `f`, which has no
+ * pointers.  -1 with the errors of both. */
+int flux_stream_get_record_box(flux_stream_t *s, const char *var, const uint64_t *start,
+                               const uint64_t *count, const uint64_t *stride,
+                               const stream_format_t *f, void *buf, size_t size, errmsg_t *err);
 
 /* --- recordings --- */
 

@@ -180,13 +180,16 @@ static void async_destroy(struct stream_async *a)
     errno = saved;
 }
 
-static struct stream_async *async_create(flux_stream_t *s)
+static struct stream_async *async_create(flux_stream_t *s, errmsg_t *err)
 {
     struct stream_async *a = calloc(1, sizeof(*a));
     pthread_condattr_t attr;
 
-    if (!a)
+    if (!a) {
+        errmsg_fail(err, ENOMEM, "out of memory for step %" PRIu64 " of stream '%s'", s->step,
+                    s->name);
         return NULL;
+    }
     pthread_mutex_init(&a->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -194,12 +197,14 @@ static struct stream_async *async_create(flux_stream_t *s)
     pthread_condattr_destroy(&attr);
     a->out = s->out;
     a->step = s->step;
-    a->size = block_size(s->vars);
-    if ((a->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 ||
-        (!s->placed && !(a->image = stream_writer_image(s)))) {
+    if ((a->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
+        errmsg_fail(err, errno, "step %" PRIu64 " of stream '%s' cannot wait: %s", s->step, s->name,
+                    strerror(errno));
+    if (a->fd < 0 || (!s->placed && !(a->image = stream_writer_image(s, err)))) {
         async_destroy(a);
         return NULL;
     }
+    a->size = block_size(s->vars);
     if (!s->cleared) {
         a->paused = s->paused;
         if (s->limit > 0.)
@@ -241,10 +246,7 @@ int flux_stream_end_step_async(flux_stream_t *s, errmsg_t *err)
         return 1;
     if (errno != ETIMEDOUT)
         return -1;
-    if (!(a = async_create(s)))
-        errmsg_fail(err, errno, "step %" PRIu64 " of stream '%s' cannot wait: %s", s->step, s->name,
-                    strerror(errno));
-    else if ((pin = stream_pin_update(s, err)) >= 0) {
+    if ((a = async_create(s, err)) && (pin = stream_pin_update(s, err)) >= 0) {
         a->pin = pin > 0;
         if (async_start(a) < 0)
             errmsg_fail(err, errno, "step %" PRIu64 " of stream '%s' gets no thread: %s", s->step,

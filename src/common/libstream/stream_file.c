@@ -2,8 +2,9 @@
  *
  * A recording is a reader whose sources have no writers.  Beginning a step makes the blocks of the
  * file (tape.h) the heads of the sources; all else is as for a stream with writers.  Recording a
- * step writes the blocks of all writers, after their tables have been verified;
- * flux_stream_put_all() puts each variable of a block with its description.
+ * step writes the blocks of all writers, after their tables have been verified, and before them the
+ * formats of their records that the file does not have; flux_stream_put_all() puts each variable of
+ * a block with its description, and makes the format of records known.
  *
  * Failure: the begin of a damaged step fails with EPROTO.
  */
@@ -99,21 +100,51 @@ int flux_stream_file_step(const flux_stream_t *s, uint64_t i, uint64_t *step, do
     return 0;
 }
 
+/* Write the formats of the records that a writer has put.  0, or -1. */
+static int record_formats(flux_stream_t *s, const block_t *b, tape_write_t *w, errmsg_t *err)
+{
+    const struct block_var *v;
+
+    for (size_t i = 0; (v = block_at(b, i)); i++) {
+        const stream_format_t *f;
+        uint64_t id;
+
+        if (stream_records_id(v->desc, v->desc_len, &id, err) < 0)
+            return -1;
+        if (id == 0 || tape_write_knows(w, id))
+            continue;
+        if (!(f = stream_records_format(s, id, err)) ||
+            tape_write_records(w, id, stream_format_text(f), err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 int stream_file_record(flux_stream_t *s, tape_write_t *w, errmsg_t *err)
 {
     if (!s->blocks && !(s->blocks = calloc(s->nsources, sizeof(*s->blocks))))
         return errmsg_fail(err, ENOMEM, "out of memory to record stream '%s'", s->name);
     for (uint32_t i = 0; i < s->nsources; i++) {
-        if (!stream_reader_whole(s, i, err))
+        const block_t *b = stream_reader_whole(s, i, err);
+
+        if (!b || record_formats(s, b, w, err) < 0)
             return -1;
         s->blocks[i] = (struct tape_block){s->sources[i].steps[0].data, s->sources[i].steps[0].len};
     }
     return tape_write_step(w, s->step, clock_wall_us() * 1000, s->blocks, err);
 }
 
-static int put_var(flux_stream_t *to, const struct block_var *v, const struct inlet_step *step,
-                   errmsg_t *err)
+static int put_var(flux_stream_t *to, flux_stream_t *from, const struct block_var *v,
+                   const struct inlet_step *step, errmsg_t *err)
 {
+    const stream_format_t *f;
+    uint64_t id;
+
+    if (stream_records_id(v->desc, v->desc_len, &id, err) < 0)
+        return -1;
+    if (id > 0 &&
+        (!(f = stream_records_format(from, id, err)) || stream_records_define(to, f, err) < 0))
+        return -1;
     return stream_writer_put(to, v->name, v->desc, v->desc_len, (const char *)step->data + v->off,
                              v->len, err);
 }
@@ -130,7 +161,7 @@ static int put_pinned(flux_stream_t *to, flux_stream_t *from, uint32_t writer, c
         if (flux_stream_pin(to, v->name, err) < 0)
             return -1;
         if (!block_find(b, v->name) && !(to->pinned && block_find(to->pinned, v->name)) &&
-            put_var(to, v, &src->pin, err) < 0)
+            put_var(to, from, v, &src->pin, err) < 0)
             return -1;
     }
     return rc < 0 ? -1 : 0;
@@ -147,7 +178,7 @@ int flux_stream_put_all(flux_stream_t *to, flux_stream_t *from, uint32_t writer,
         return errmsg_fail(err, EINVAL, "stream '%s' was opened for reading", to->name);
     src = &from->sources[writer];
     for (size_t i = 0; i < block_count(b); i++) {
-        if (put_var(to, block_at(b, i), &src->steps[0], err) < 0)
+        if (put_var(to, from, block_at(b, i), &src->steps[0], err) < 0)
             return -1;
     }
     return put_pinned(to, from, writer, b, err);

@@ -29,6 +29,27 @@ _Static_assert(FLUX_STREAM_DIMS_MAX == STREAM_NDIMS_MAX, "one limit");
 
 /* --- writing --- */
 
+/* Can records of this format be elements of this array?  Makes the format known.  0, or -1. */
+static int check_format(flux_stream_t *s, const char *var, const struct flux_stream_array *array,
+                        const void *data, errmsg_t *err)
+{
+    const stream_format_t *f = array->format;
+
+    if (stream_format_flat(f))
+        ;
+    else if (array->shape)
+        return errmsg_fail(err, EINVAL,
+                           "variable '%.127s' of stream '%s': records of format %s have pointers, "
+                           "and cannot be elements of a global array",
+                           var, s->name, stream_format_name(f));
+    else if (!data)
+        return errmsg_fail(err, EINVAL,
+                           "variable '%.127s' of stream '%s': records of format %s have pointers, "
+                           "and cannot be made in their place",
+                           var, s->name, stream_format_name(f));
+    return stream_records_define(s, f, err);
+}
+
 int flux_stream_put_array(flux_stream_t *s, const char *var, const struct flux_stream_array *array,
                           const void *data, errmsg_t *err)
 {
@@ -36,7 +57,11 @@ int flux_stream_put_array(flux_stream_t *s, const char *var, const struct flux_s
                                  .kind = array->ndims == 0 ? STREAM_VALUE
                                          : array->shape    ? STREAM_GLOBAL
                                                            : STREAM_LOCAL,
-                                 .type = stream_elem_by_name(array->type),
+                                 .type = array->format ? STREAM_RECORD
+                                         : array->type ? stream_elem_by_name(array->type)
+                                                       : 0,
+                                 .id = array->format ? stream_format_id(array->format) : 0,
+                                 .elem = array->format ? stream_format_size(array->format) : 0,
                                  .order = STREAM_NATIVE,
                                  .memory = array->columns ? STREAM_COLUMNS : STREAM_ROWS,
                                  .ndims = array->ndims};
@@ -47,11 +72,14 @@ int flux_stream_put_array(flux_stream_t *s, const char *var, const struct flux_s
 
     if (s->mode != FLUX_STREAM_WRITE)
         return errmsg_fail(err, EINVAL, "stream '%s' was opened for reading", s->name);
-    if (!shape.type || stream_elem_size(shape.type) == 0 || array->ndims > STREAM_NDIMS_MAX)
+    if (!shape.type || (!array->format && stream_elem_size(shape.type) == 0) ||
+        array->ndims > STREAM_NDIMS_MAX)
         return errmsg_fail(err, EINVAL,
                            "variable '%.127s' of stream '%s': type '%.20s' with %u "
                            "dimensions is not possible",
-                           var, s->name, array->type, array->ndims);
+                           var, s->name, array->type ? array->type : "", array->ndims);
+    if (array->format && check_format(s, var, array, data, err) < 0)
+        return -1;
     for (unsigned i = 0; i < array->ndims; i++) {
         if (shape.kind == STREAM_GLOBAL)
             shape.extents[i] = array->shape[i];
@@ -68,7 +96,10 @@ int flux_stream_put_array(flux_stream_t *s, const char *var, const struct flux_s
 
         INVARIANT(1, len <= sizeof(desc));
         stream_array_encode(a, desc);
-        rc = stream_writer_put(s, var, desc, len, data, elems * stream_elem_size(shape.type), err);
+        rc = array->format && !stream_format_flat(array->format)
+                 ? stream_writer_put_records(s, var, desc, len, array->format, data, elems, err)
+                 : stream_writer_put(s, var, desc, len, data, elems * stream_array_shape(a)->elem,
+                                     err);
     }
     stream_array_destroy(a);
     return rc;
@@ -128,7 +159,7 @@ static int known_still(flux_stream_t *s, const struct known *k, const char *var,
 static bool shapes_equal(const struct stream_shape *a, const struct stream_shape *b)
 {
     return a->kind == b->kind && a->type == b->type && a->order == b->order &&
-           a->memory == b->memory && a->ndims == b->ndims && a->elem == b->elem &&
+           a->memory == b->memory && a->ndims == b->ndims && a->elem == b->elem && a->id == b->id &&
            (a->kind != STREAM_GLOBAL ||
             memcmp(a->extents, b->extents, a->ndims * sizeof(a->extents[0])) == 0);
 }
@@ -142,8 +173,9 @@ static int known_add(flux_stream_t *s, struct known *k, uint32_t writer, const c
 
     if (!own)
         return -1;
-    if (stream_array_shape(own)->order != STREAM_NATIVE ||
-        stream_elem_size(stream_array_shape(own)->type) == 0 || stream_array_count(own) > 1)
+    if ((stream_array_shape(own)->order != STREAM_NATIVE &&
+         stream_array_shape(own)->type != STREAM_RECORD) ||
+        stream_array_count(own) > 1)
         errmsg_fail(err, EPROTO,
                     "rank %u of the writers of stream '%s' describes variable '%s' "
                     "in a way that is not known",
@@ -206,8 +238,7 @@ fail:
     return NULL;
 }
 
-/* The array of a variable in this step; NULL with an error message. */
-static stream_array_t *array_of(flux_stream_t *s, const char *var, errmsg_t *err)
+stream_array_t *stream_global_array(flux_stream_t *s, const char *var, errmsg_t *err)
 {
     struct known *k = s->arrays ? hmap_get(s->arrays, var) : NULL;
     int still = k ? known_still(s, k, var, err) : 0;
@@ -260,10 +291,27 @@ static int64_t piece_of(const stream_array_t *a, uint32_t writer)
     return -1;
 }
 
+static int no_piece(const flux_stream_t *s, const char *var, uint32_t writer, errmsg_t *err)
+{
+    return errmsg_fail(err, ENOENT,
+                       "rank %u of the writers of stream '%s' has nothing of variable '%s'", writer,
+                       s->name, var);
+}
+
+int64_t stream_global_elems(flux_stream_t *s, const stream_array_t *a, uint32_t writer,
+                            errmsg_t *err)
+{
+    int64_t piece = piece_of(a, writer);
+
+    if (piece < 0)
+        return no_piece(s, stream_array_shape(a)->name, writer, err);
+    return (int64_t)stream_array_piece(a, (size_t)piece).elems;
+}
+
 int flux_stream_inquire(flux_stream_t *s, uint32_t writer, const char *var,
                         struct flux_stream_info *info, errmsg_t *err)
 {
-    stream_array_t *a = array_of(s, var, err);
+    stream_array_t *a = stream_global_array(s, var, err);
     const struct stream_shape *sh;
     int64_t piece = -1;
 
@@ -271,7 +319,9 @@ int flux_stream_inquire(flux_stream_t *s, uint32_t writer, const char *var,
         return -1;
     sh = stream_array_shape(a);
     *info = (struct flux_stream_info){.type = stream_elem_name(sh->type),
-                                      .elem = stream_elem_size(sh->type),
+                                      .elem = sh->elem,
+                                      .format = sh->id,
+                                      .swapped = sh->order != STREAM_NATIVE,
                                       .global = sh->kind == STREAM_GLOBAL,
                                       .columns = sh->memory == STREAM_COLUMNS,
                                       .ndims = sh->ndims};
@@ -282,9 +332,7 @@ int flux_stream_inquire(flux_stream_t *s, uint32_t writer, const char *var,
             "own",
             var, s->name);
     if (writer != FLUX_STREAM_ALL && (piece = piece_of(a, writer)) < 0)
-        return errmsg_fail(err, ENOENT,
-                           "rank %u of the writers of stream '%s' has nothing of variable '%s'",
-                           writer, s->name, var);
+        return no_piece(s, var, writer, err);
     for (unsigned i = 0; i < sh->ndims; i++) {
         const struct stream_piece p = piece >= 0 ? stream_array_piece(a, (size_t)piece)
                                                  : (struct stream_piece){.count = sh->extents};
@@ -356,7 +404,7 @@ int flux_stream_get_box(flux_stream_t *s, const char *var, const uint64_t *start
                         errmsg_t *err)
 {
     static const struct stream_want want;
-    stream_array_t *a = array_of(s, var, err);
+    stream_array_t *a = stream_global_array(s, var, err);
     const struct stream_shape *sh;
     struct stream_box box = {0};
     stream_select_t *sel;
@@ -371,7 +419,7 @@ int flux_stream_get_box(flux_stream_t *s, const char *var, const uint64_t *start
     box_init(&box, sh, start, count, stride);
     if (!(sel = stream_select_create(a, &box, &want, err)))
         return -1;
-    if (stream_select_elems(sel) > size / stream_elem_size(sh->type))
+    if (stream_select_elems(sel) > size / sh->elem)
         errmsg_fail(err, ENOBUFS,
                     "variable '%s' of stream '%s': %" PRIu64 " elements need more "
                     "than %zu bytes",
@@ -379,9 +427,8 @@ int flux_stream_get_box(flux_stream_t *s, const char *var, const uint64_t *start
     else {
         rc = parts_get(s, a, var, &box, sel, buf, err);
         if (rc == 0)
-            stream_reader_asked(s, stream_select_elems(sel) * stream_elem_size(sh->type),
-                                (stream_select_elems(sel) - stream_select_missing(sel)) *
-                                    stream_elem_size(sh->type));
+            stream_reader_asked(s, stream_select_elems(sel) * sh->elem,
+                                (stream_select_elems(sel) - stream_select_missing(sel)) * sh->elem);
         if (rc == 0 && stream_select_missing(sel) > 0)
             rc = errmsg_fail(err, ENODATA,
                              "variable '%s' of stream '%s': no writer has %" PRIu64

@@ -84,17 +84,23 @@ static block_t *table_make(const flux_stream_t *s)
     return b;
 }
 
-/* The newest value of a pinned variable. */
-static const void *newest(const flux_stream_t *s, const char *name)
+/* Copy the newest value of a pinned variable.  0, or -1 with an error message. */
+static int newest(flux_stream_t *s, const char *name, void *to, errmsg_t *err)
 {
     const struct block_var *v = block_find(s->vars, name);
+    const char *from;
 
+    if (v && !s->placed)
+        return stream_writer_value(s, (size_t)(v - block_at(s->vars, 0)), to, err);
+    from = s->placed;
     if (!v) {
         v = block_find(s->pinned, name);
         INVARIANT(1, v != NULL);
-        return s->pinned_at + v->off;
+        from = s->pinned_at;
     }
-    return s->placed ? s->placed + v->off : s->values[v - block_at(s->vars, 0)];
+    memcpy(to, from + v->off, v->len);
+    s->copied += v->len;
+    return 0;
 }
 
 int stream_pin_update(flux_stream_t *s, errmsg_t *err)
@@ -106,6 +112,8 @@ int stream_pin_update(flux_stream_t *s, errmsg_t *err)
 
     if (!concerned(s))
         return 0;
+    if (!s->placed && stream_writer_measure(s, err) < 0)
+        return -1;
     if (!(b = table_make(s)))
         return errmsg_fail(err, errno, "the variables of stream '%s' cannot be pinned: %s", s->name,
                            strerror(errno));
@@ -122,9 +130,10 @@ int stream_pin_update(flux_stream_t *s, errmsg_t *err)
     INVARIANT(2, size <= PINNED_MAX);
     block_write(b, buf);
     for (size_t i = 0; (v = block_at(b, i)); i++) {
-        if (v->len > 0)
-            memcpy((char *)buf + v->off, newest(s, v->name), v->len);
-        s->copied += v->len;
+        if (v->len > 0 && newest(s, v->name, (char *)buf + v->off, err) < 0) {
+            block_destroy(b);
+            return -1;
+        }
     }
     block_destroy(s->pinned);
     s->pinned = b;

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "libflux/future.h"
+#include "libstream/array.h"
 #include "libstream/block.h"
 #include "libstream/inlet.h"
 #include "libstream/knock.h"
@@ -36,6 +37,13 @@ struct stream_source {
     struct inlet_step pin;      /* its number and bytes */
 };
 
+/* The value of a variable that was put. */
+struct stream_put {
+    const void *data;              /* NULL: its place is all that was asked for */
+    const stream_format_t *format; /* of records that are encoded when the step has its place; */
+    uint64_t n;                    /* their number */
+};
+
 struct flux_stream {
     flux_t *h;
     char *name;
@@ -48,17 +56,17 @@ struct flux_stream {
 
     /* Writer. */
     outlet_t *out;
-    block_t *vars;       /* of the step, */
-    const void **values; /* and the places of their values */
-    size_t room;         /* of `values` */
-    unsigned reserved;   /* values that have no data */
-    char *placed;        /* the step, begun in the outlet; NULL: not yet */
-    double listened;     /* time at which it last checked for messages of the module */
-    uint64_t copied;     /* bytes of values */
-    hmap_t *pins;        /* names of variables that are pinned; NULL: none */
-    block_t *pinned;     /* their newest values; NULL: none yet */
-    char *pinned_at;     /* where the block is */
-    bool paused;         /* what the module says, as in stream_written */
+    block_t *vars;          /* of the step, */
+    struct stream_put *put; /* and their values */
+    size_t room;            /* of `put` */
+    unsigned reserved;      /* values that have no data */
+    char *placed;           /* the step, begun in the outlet; NULL: not yet */
+    double listened;        /* time at which it last checked for messages of the module */
+    uint64_t copied;        /* bytes of values */
+    hmap_t *pins;           /* names of variables that are pinned; NULL: none */
+    block_t *pinned;        /* their newest values; NULL: none yet */
+    char *pinned_at;        /* where the block is */
+    bool paused;            /* what the module says, as in stream_written */
     double limit;
     double due;                   /* when the next step may be published; 0: now */
     bool cleared;                 /* it may, and waits for readers */
@@ -82,6 +90,10 @@ struct flux_stream {
     struct tape_block *blocks; /* for a step of it, of each writer */
     size_t next;               /* index of the step behind the last one that was begun */
     hmap_t *arrays;            /* by name of the variable: see stream_global.c; NULL: none yet */
+    hmap_t *converts;          /* see stream_records.c; NULL: none yet */
+    struct stream_converted *converted; /* records, for the step */
+
+    hmap_t *formats; /* of records, by id, on both sides; NULL: none yet */
 };
 
 /* The variables that a writer has put into the current step; NULL with an error message. */
@@ -121,13 +133,40 @@ static inline void stream_reader_asked(flux_stream_t *s, uint64_t asked, uint64_
     s->took.copied += copied;
 }
 
+/* Make a format of records known to the readers of a stream that is written.  0, or -1. */
+int stream_records_define(flux_stream_t *s, const stream_format_t *f, errmsg_t *err);
+/* Tell another instance of the module the formats that readers may ask for. */
+void stream_records_repeat(flux_stream_t *s);
+/* The id of the format of a variable that is described by these bytes; 0: it does not have records,
+ * or nobody can read it.  0, or -1 with ENOMEM. */
+int stream_records_id(const void *desc, size_t desc_len, uint64_t *id, errmsg_t *err);
+/* The format with this id, which a reader asks for when it sees the id for the first time: a
+ * reference of the stream.  NULL with an error message. */
+const stream_format_t *stream_records_format(flux_stream_t *s, uint64_t id, errmsg_t *err);
+void stream_records_release(flux_stream_t *s); /* the step has ended */
+void stream_records_close(flux_stream_t *s);
+/* Describe a variable of the step as a whole: NULL with an error message. */
+stream_array_t *stream_global_array(flux_stream_t *s, const char *var, errmsg_t *err);
+/* The number of elements of a writer in it; -1 with ENOENT and an error message: none. */
+int64_t stream_global_elems(flux_stream_t *s, const stream_array_t *a, uint32_t writer,
+                            errmsg_t *err);
+
 /* 0, or -1 with errno and an error message. */
 int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t *err);
 int stream_writer_put(flux_stream_t *s, const char *var, const void *desc, size_t desc_len,
                       const void *data, size_t len, errmsg_t *err);
+/* The same for `n` records, which are encoded into the place of the step. */
+int stream_writer_put_records(flux_stream_t *s, const char *var, const void *desc, size_t desc_len,
+                              const stream_format_t *f, const void *recs, uint64_t n,
+                              errmsg_t *err);
 int stream_writer_end(flux_stream_t *s, double timeout, errmsg_t *err);
-/* The bytes of the step, as they will be in their place; NULL with ENOMEM. */
-char *stream_writer_image(flux_stream_t *s);
+/* The bytes of the step, as they will be in their place; NULL with an error message. */
+char *stream_writer_image(flux_stream_t *s, errmsg_t *err);
+/* Determine the sizes of the records of the step, which are encoded later.  0, or -1. */
+int stream_writer_measure(flux_stream_t *s, errmsg_t *err);
+/* Write the value of variable `i` of the step, which has data, to `to`, which has room for it.  0,
+ * or -1 with an error message. */
+int stream_writer_value(flux_stream_t *s, size_t i, void *to, errmsg_t *err);
 /* When a throttled stream may have its next step, which is spent. */
 double stream_writer_due(flux_stream_t *s);
 /* The step is ended: begin the next one. */
@@ -142,6 +181,9 @@ int stream_writer_take(flux_stream_t *s, errmsg_t *err);
 /* Notify and hear the module, each if it is time for it.  0, or -1 if the stream was removed. */
 int stream_writer_report(flux_stream_t *s, errmsg_t *err);
 void stream_writer_close(flux_stream_t *s);
+/* Read messages of the module for `seconds`.  0; -1: there is none, and errno is ETIMEDOUT if one
+ * may still come, ECANCELED if the stream was removed. */
+int stream_reader_hear(flux_stream_t *s, double seconds);
 int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t *err);
 int stream_reader_end(flux_stream_t *s, errmsg_t *err);
 void stream_reader_leave(flux_stream_t *s);

@@ -322,9 +322,7 @@ static void note(flux_stream_t *s, const struct stream_members *ms)
     }
 }
 
-/* Read messages of the module for `seconds`.  0; -1: there is none, and errno is ETIMEDOUT if one
- * may still come, ECANCELED if the stream was removed. */
-static int heard(flux_stream_t *s, double seconds)
+int stream_reader_hear(flux_stream_t *s, double seconds)
 {
     struct stream_members ms;
     int errnum;
@@ -379,7 +377,7 @@ static void report(flux_stream_t *s)
     if (!s->f || now < s->counted + COUNT_SECONDS)
         return;
     s->counted = now;
-    while (heard(s, PEEK_SECONDS) == 0)
+    while (stream_reader_hear(s, PEEK_SECONDS) == 0)
         ;
     count(s);
 }
@@ -391,7 +389,8 @@ static void why(flux_stream_t *s, const struct stream_source *src, errmsg_t *err
     double until = clock_now() + WHY_SECONDS;
     double left;
 
-    while ((!src->gone || src->more) && (left = until - clock_now()) > 0. && heard(s, left) == 0)
+    while ((!src->gone || src->more) && (left = until - clock_now()) > 0. &&
+           stream_reader_hear(s, left) == 0)
         ;
     if (src->gone && src->last > 0)
         errmsg_set(err, "stream '%s': %s in step %" PRIu64, s->name, src->gone, src->last);
@@ -430,7 +429,7 @@ static int source_wait(flux_stream_t *s, struct stream_source *src, double secon
 
     if (seconds > 1e6)
         seconds = 1e6;
-    if (!src->next && heard(s, seconds > PEEK_SECONDS ? seconds : PEEK_SECONDS) < 0 &&
+    if (!src->next && stream_reader_hear(s, seconds > PEEK_SECONDS ? seconds : PEEK_SECONDS) < 0 &&
         errno != ETIMEDOUT)
         return errmsg_fail(err, errno, "stream '%s': nobody tells any more who writes it: %s",
                            s->name, strerror(errno));
@@ -626,6 +625,7 @@ int stream_reader_end(flux_stream_t *s, errmsg_t *err)
     if (!s->begun)
         return errmsg_fail(err, EINVAL, "stream '%s' has no step that was begun", s->name);
     s->begun = false;
+    stream_records_release(s);
     for (uint32_t i = 0; i < s->nsources; i++)
         release(&s->sources[i], HEAD);
     s->took.step = s->step + 1;

@@ -69,9 +69,18 @@ const struct flux_schema stream_count_schema = FLUX_SCHEMA(struct stream_count, 
 static const struct flux_field define_fields[] = {
     FLUX_FIELD_STR(struct stream_define, name, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct stream_define, format, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct stream_define, id, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 const struct flux_schema stream_define_schema = FLUX_SCHEMA(struct stream_define, define_fields);
+
+static const struct flux_field ask_format_fields[] = {
+    FLUX_FIELD_STR(struct stream_ask_format, name, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct stream_ask_format, id, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_END,
+};
+const struct flux_schema stream_ask_format_schema =
+    FLUX_SCHEMA(struct stream_ask_format, ask_format_fields);
 
 static const struct flux_field name_fields[] = {
     FLUX_FIELD_STR(struct stream_name, name, FLUX_FIELD_REQUIRED),
@@ -96,6 +105,7 @@ const struct flux_schema stream_throttle_schema =
 
 static const struct flux_field text_fields[] = {
     FLUX_FIELD_STR(struct stream_text, format, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_ARRAY(struct stream_text, ids, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 const struct flux_schema stream_text_schema = FLUX_SCHEMA(struct stream_text, text_fields);
@@ -261,11 +271,12 @@ const struct flux_method stream_methods[] = {
     {.topic = "stream.define",
      .request = &stream_define_schema,
      .gives = "none",
-     .what = "the format of a stream's steps, by a writer"},
+     .what = "what a stream's steps are, or with an id the format of records in them, by a writer"},
     {.topic = "stream.format",
-     .request = &stream_name_schema,
+     .request = &stream_ask_format_schema,
      .response = &stream_text_schema,
-     .what = "the format of a stream's steps"},
+     .what = "what a stream's steps are, and the ids of all formats of records; or the format with "
+             "an id"},
     {.topic = "stream.read",
      .flags = FLUX_METHOD_STREAM,
      .request = &stream_read_schema,

@@ -72,11 +72,21 @@ struct stream_count {
 };
 extern const struct flux_schema stream_count_schema;
 
+#define STREAM_ID_LEN 16 /* digits of the id of a format of records */
+
 struct stream_define {
     const char *name;
     const char *format;
+    const char *id; /* of the records of which `format` is the canonical text; NULL: it describes
+                       the steps, in any words */
 };
 extern const struct flux_schema stream_define_schema;
+
+struct stream_ask_format {
+    const char *name;
+    const char *id; /* NULL: the description of the steps */
+};
+extern const struct flux_schema stream_ask_format_schema;
 
 struct stream_name {
     const char *name;
@@ -96,7 +106,8 @@ struct stream_throttle {
 extern const struct flux_schema stream_throttle_schema;
 
 struct stream_text {
-    const char *format;
+    const char *format; /* "": only formats of records were defined */
+    json_t *ids;        /* of these, hexadecimal digits, if no id was asked for */
 };
 extern const struct flux_schema stream_text_schema;
 

@@ -31,6 +31,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "libstream/encode.h"
 #include "libstream/stream_private.h"
 #include "libstream/stream_wire.h"
 #include "libutil/clock.h"
@@ -51,8 +52,10 @@ static void readers_want(flux_stream_t *s, const struct stream_written *out)
     size_t n = 0;
     size_t i;
 
-    if (s->id != out->writer)
+    if (s->id != out->writer) {
         outlet_forget_all(s->out);
+        stream_records_repeat(s);
+    }
     json_array_foreach(out->gone, i, item)
     {
         outlet_forget(s->out, (uint64_t)json_integer_value(item));
@@ -145,8 +148,8 @@ int flux_stream_wait_readers(flux_stream_t *s, uint32_t readers, double timeout,
     return outlet_wait(s->out, readers, timeout, err);
 }
 
-int stream_writer_put(flux_stream_t *s, const char *var, const void *desc, size_t desc_len,
-                      const void *data, size_t len, errmsg_t *err)
+static int put(flux_stream_t *s, const char *var, const void *desc, size_t desc_len,
+               const struct stream_put *put, size_t len, errmsg_t *err)
 {
     size_t n = block_count(s->vars);
 
@@ -155,20 +158,32 @@ int stream_writer_put(flux_stream_t *s, const char *var, const void *desc, size_
                            s->step, s->name);
     if (n == s->room) {
         size_t room = n > 0 ? 2 * n : 8;
-        const void **more = realloc(s->values, room * sizeof(*more));
+        struct stream_put *more = realloc(s->put, room * sizeof(*more));
 
         if (!more)
             return errmsg_fail(err, ENOMEM, "out of memory for step %" PRIu64 " of stream '%s'",
                                s->step, s->name);
-        s->values = more;
+        s->put = more;
         s->room = room;
     }
     if (block_add(s->vars, var, desc, desc_len, len) < 0)
         return errmsg_fail(err, errno, "variable '%.127s' of step %" PRIu64 " of stream '%s': %s",
                            var, s->step, s->name, strerror(errno));
-    s->values[n] = data;
-    s->reserved += !data && len > 0;
+    s->put[n] = *put;
+    s->reserved += !put->data && len > 0;
     return 0;
+}
+
+int stream_writer_put(flux_stream_t *s, const char *var, const void *desc, size_t desc_len,
+                      const void *data, size_t len, errmsg_t *err)
+{
+    return put(s, var, desc, desc_len, &(struct stream_put){.data = data}, len, err);
+}
+
+int stream_writer_put_records(flux_stream_t *s, const char *var, const void *desc, size_t desc_len,
+                              const stream_format_t *f, const void *recs, uint64_t n, errmsg_t *err)
+{
+    return put(s, var, desc, desc_len, &(struct stream_put){recs, f, n}, 0, err);
 }
 
 int flux_stream_put(flux_stream_t *s, const char *var, const void *data, size_t len, errmsg_t *err)
@@ -311,7 +326,7 @@ void stream_writer_close(flux_stream_t *s)
     block_destroy(s->vars);
     block_destroy(s->pinned);
     hmap_destroy(s->pins);
-    free(s->values);
+    free(s->put);
 }
 
 int stream_writer_report(flux_stream_t *s, errmsg_t *err)
@@ -428,18 +443,57 @@ int stream_writer_settle(flux_stream_t *s, double *timeout, errmsg_t *err)
     return 0;
 }
 
+int stream_writer_measure(flux_stream_t *s, errmsg_t *err)
+{
+    errmsg_t why;
+
+    for (size_t i = 0; i < block_count(s->vars); i++) {
+        const struct stream_put *p = &s->put[i];
+        size_t len;
+
+        if (!p->format)
+            continue;
+        if (stream_encode_array_size(p->format, p->data, p->n, &len, &why) < 0)
+            return errmsg_fail(err, errno, "variable '%s' of step %" PRIu64 " of stream '%s': %s",
+                               block_at(s->vars, i)->name, s->step, s->name, why.text);
+        if (len != block_at(s->vars, i)->len)
+            block_resize(s->vars, i, len);
+    }
+    return 0;
+}
+
+int stream_writer_value(flux_stream_t *s, size_t i, void *to, errmsg_t *err)
+{
+    const struct block_var *v = block_at(s->vars, i);
+    const struct stream_put *p = &s->put[i];
+    errmsg_t why = {"it has become shorter"};
+    size_t len;
+
+    s->copied += v->len;
+    if (!p->format) {
+        memcpy(to, p->data, v->len);
+        return 0;
+    }
+    errno = ENOBUFS;
+    if (stream_encode_array(p->format, p->data, p->n, to, v->len, &len, &why) < 0 || len != v->len)
+        return errmsg_fail(err, errno == ENOBUFS ? EINVAL : errno,
+                           "variable '%s' of step %" PRIu64
+                           " of stream '%s' has changed since it was put: %s",
+                           v->name, s->step, s->name, why.text);
+    return 0;
+}
+
 /* Write the bytes of the step, as far as its variables have data. */
-static void fill(flux_stream_t *s, char *buf)
+static int fill(flux_stream_t *s, char *buf, errmsg_t *err)
 {
     block_write(s->vars, buf);
     for (size_t i = 0; i < block_count(s->vars); i++) {
         const struct block_var *v = block_at(s->vars, i);
 
-        if (v->len > 0 && s->values[i]) {
-            memcpy(buf + v->off, s->values[i], v->len);
-            s->copied += v->len;
-        }
+        if (v->len > 0 && s->put[i].data && stream_writer_value(s, i, buf + v->off, err) < 0)
+            return -1;
     }
+    return 0;
 }
 
 int flux_stream_place(flux_stream_t *s, double timeout, errmsg_t *err)
@@ -454,6 +508,10 @@ int flux_stream_place(flux_stream_t *s, double timeout, errmsg_t *err)
                            s->step, s->name);
     if (stream_writer_settle(s, &timeout, err) < 0)
         return -1;
+    if (stream_writer_measure(s, err) < 0) {
+        stream_writer_forget(s);
+        return -1;
+    }
     size = block_size(s->vars);
     if (begin(s, size, timeout, &buf, err) < 0) {
         if (errno != ETIMEDOUT)
@@ -461,16 +519,31 @@ int flux_stream_place(flux_stream_t *s, double timeout, errmsg_t *err)
         return -1;
     }
     s->placed = buf;
-    fill(s, buf);
+    if (fill(s, buf, err) < 0) {
+        stream_writer_forget(s);
+        return -1;
+    }
     return 0;
 }
 
-char *stream_writer_image(flux_stream_t *s)
+char *stream_writer_image(flux_stream_t *s, errmsg_t *err)
 {
-    char *image = calloc(1, block_size(s->vars));
+    char *image;
 
-    if (image)
-        fill(s, image);
+    if (stream_writer_measure(s, err) < 0)
+        return NULL;
+    if (!(image = calloc(1, block_size(s->vars)))) {
+        errmsg_fail(err, ENOMEM, "out of memory for step %" PRIu64 " of stream '%s'", s->step,
+                    s->name);
+        return NULL;
+    }
+    if (fill(s, image, err) < 0) {
+        int saved = errno;
+
+        free(image);
+        errno = saved;
+        return NULL;
+    }
     return image;
 }
 
@@ -527,7 +600,7 @@ int flux_stream_drain(flux_stream_t *s, double timeout, errmsg_t *err)
 
 int flux_stream_define(flux_stream_t *s, const char *format, errmsg_t *err)
 {
-    struct stream_define d = {s->name, format};
+    struct stream_define d = {s->name, format, NULL};
     flux_future_t *f;
     int rc = -1;
 

@@ -24,6 +24,7 @@
 
 #include "libstream/tape.h"
 #include "libstream/tape_format.h"
+#include "libutil/hmap.h"
 #include "libutil/invariant.h"
 #include "libutil/strutil.h"
 
@@ -35,6 +36,7 @@ struct tape {
     char name[TAPE_NAME_MAX + 1];
     char *format;
     struct tape_info info;
+    hmap_t *records; /* texts of formats of records, by id; NULL: none */
     struct tape_step *steps;
     size_t n;
     size_t room;
@@ -50,6 +52,7 @@ void tape_destroy(tape_t *t)
         munmap(t->map, t->size);
     free(t->path);
     free(t->format);
+    hmap_destroy(t->records);
     free(t->steps);
     free(t);
     errno = saved;
@@ -110,10 +113,11 @@ static bool section_read(const tape_t *t, uint64_t at, uint64_t end, struct tape
         return false;
     p = t->data + at;
     if (memcmp(p, TAPE_SECTION_MAGIC, 3) != 0 || le_get64(p + 56) != tape_check(p, 56) ||
-        p[3] < TAPE_FORMAT || p[3] > TAPE_END || !zeros(p + 4, 4) || !zeros(p + 40, 16))
+        p[3] < TAPE_FORMAT || p[3] > TAPE_RECORDS || !zeros(p + 4, 4) || !zeros(p + 48, 8) ||
+        (p[3] != TAPE_INDEX && !zeros(p + 40, 8)))
         return false;
-    *s = (struct tape_section){(enum tape_kind)p[3], le_get64(p + 8), le_get64(p + 16),
-                               le_get64(p + 24), le_get64(p + 32)};
+    *s = (struct tape_section){(enum tape_kind)p[3], le_get64(p + 8),  le_get64(p + 16),
+                               le_get64(p + 24),     le_get64(p + 32), le_get64(p + 40)};
     end -= at + TAPE_SECTION;
     return s->len <= end && tape_align(s->len) <= end;
 }
@@ -121,6 +125,11 @@ static bool section_read(const tape_t *t, uint64_t at, uint64_t end, struct tape
 static uint64_t section_end(uint64_t at, const struct tape_section *s)
 {
     return at + TAPE_SECTION + tape_align(s->len);
+}
+
+static bool text_ok(const unsigned char *p, uint64_t len)
+{
+    return len > 0 && !memchr(p, 0, len) && str_utf8_span((const char *)p, len) == len;
 }
 
 /* Has a section valid fields for its kind, and contents that match its checksum? For a step, this
@@ -132,8 +141,11 @@ static bool section_ok(const tape_t *t, uint64_t at, const struct tape_section *
 
     switch (s->kind) {
     case TAPE_FORMAT:
-        if (s->number != 0 || s->time != 0 || len == 0 || len > TAPE_FORMAT_MAX ||
-            memchr(p, 0, len) || str_utf8_span((const char *)p, len) != len)
+        if (s->number != 0 || s->time != 0 || len > TAPE_FORMAT_MAX || !text_ok(p, len))
+            return false;
+        break;
+    case TAPE_RECORDS:
+        if (s->number == 0 || s->time >= at || len > TAPE_RECORDS_MAX || !text_ok(p, len))
             return false;
         break;
     case TAPE_STEP:
@@ -206,6 +218,36 @@ static int format_set(tape_t *t, uint64_t at, const struct tape_section *s)
     return 0;
 }
 
+/* Keep the format of records in a section.  0 or -1. */
+static int records_add(tape_t *t, uint64_t at, const struct tape_section *s)
+{
+    char *text = strndup((const char *)t->data + at + TAPE_SECTION, s->len);
+
+    if (!text || (!t->records && !(t->records = hmap_create_u64(free))) ||
+        hmap_put_u64(t->records, s->number, text) < 0) {
+        free(text);
+        return -1;
+    }
+    if (t->info.records_at < at)
+        t->info.records_at = at;
+    return 0;
+}
+
+/* Read the formats of records that precede the index, each of which says where the one before it
+ * is.  1; 0: they are damaged; -1. */
+static int records_read(tape_t *t, uint64_t at, uint64_t end)
+{
+    struct tape_section s;
+
+    for (; at > 0; end = at, at = s.time) {
+        if (!section_read(t, at, end, &s) || s.kind != TAPE_RECORDS || !section_ok(t, at, &s))
+            return 0;
+        if (!tape_record_format(t, s.number) && records_add(t, at, &s) < 0)
+            return -1;
+    }
+    return 1;
+}
+
 /* Read the index at the end of the file.  1; 0: there is no valid one; -1. */
 static int index_read(tape_t *t)
 {
@@ -214,6 +256,7 @@ static int index_read(tape_t *t)
     struct tape_section index;
     struct tape_section s;
     const unsigned char *p;
+    int rc;
 
     if (t->size % TAPE_SECTION != 0 || !section_read(t, at, t->size, &end) ||
         end.kind != TAPE_END || !section_ok(t, at, &end) ||
@@ -238,6 +281,8 @@ static int index_read(tape_t *t)
         if (format_set(t, index.time, &s) < 0)
             return -1;
     }
+    if ((rc = records_read(t, index.records, end.number)) <= 0)
+        return rc;
     t->info.end = t->size;
     t->info.complete = true;
     return 1;
@@ -250,6 +295,9 @@ static int sections_read(tape_t *t)
     uint64_t at = TAPE_HEAD;
 
     t->n = 0;
+    hmap_destroy(t->records);
+    t->records = NULL;
+    t->info.records_at = 0;
     while (section_read(t, at, t->size, &s) && section_ok(t, at, &s)) {
         struct tape_step st = {s.number, s.time, at};
 
@@ -259,7 +307,10 @@ static int sections_read(tape_t *t)
                 break;
             if (step_add(t, &st) < 0)
                 return -1;
-        } else if (s.kind == TAPE_FORMAT && format_set(t, at, &s) < 0)
+        } else if (s.kind == TAPE_RECORDS && s.time != t->info.records_at)
+            break;
+        else if ((s.kind == TAPE_FORMAT && format_set(t, at, &s) < 0) ||
+                 (s.kind == TAPE_RECORDS && records_add(t, at, &s) < 0))
             return -1;
         at = section_end(at, &s);
     }
@@ -380,4 +431,14 @@ int tape_blocks(const tape_t *t, size_t i, struct tape_block *blocks, errmsg_t *
         return errmsg_fail(err, EPROTO, "step %" PRIu64 " of the recording %.120s is damaged",
                            st->number, t->path);
     return 0;
+}
+
+const char *tape_record_format(const tape_t *t, uint64_t id)
+{
+    return t->records ? hmap_get_u64(t->records, id) : NULL;
+}
+
+bool tape_record_next(const tape_t *t, size_t *pos, uint64_t *id)
+{
+    return t->records && hmap_next(t->records, pos, NULL, id, NULL);
 }

@@ -26,7 +26,8 @@ struct tape_info {
     uint32_t writers;
     bool complete; /* the recording was ended; false: only the complete sections were read */
     uint64_t end; /* size of the complete part of the file, behind which a recording is continued */
-    uint64_t format_at; /* offset of the section with the format */
+    uint64_t format_at;  /* offset of the section with the format */
+    uint64_t records_at; /* offset of the last section with a format of records; 0: none */
 };
 
 struct tape_step {
@@ -56,5 +57,11 @@ size_t tape_find(const tape_t *t, uint64_t number);
 /* The data of each writer in a step, in `blocks`, which has room for all writers.  Only the bounds
  * are verified: block.h parses the data.  0, or -1 with EPROTO and an error message. */
 int tape_blocks(const tape_t *t, size_t i, struct tape_block *blocks, errmsg_t *err);
+
+/* The text of the format of records with this id, which is not verified; NULL: it is not in the
+ * file.  Valid as long as the recording. */
+const char *tape_record_format(const tape_t *t, uint64_t id);
+/* The ids of all of them, from *pos == 0 on; false: no more. */
+bool tape_record_next(const tape_t *t, size_t *pos, uint64_t *id);
 
 #endif

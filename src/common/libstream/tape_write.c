@@ -25,6 +25,7 @@
 #include "libstream/tape_format.h"
 #include "libstream/tape_write.h"
 #include "libutil/fdutil.h"
+#include "libutil/hmap.h"
 #include "libutil/invariant.h"
 
 #define IOV_BATCH 1024
@@ -36,7 +37,9 @@ struct tape_write {
     uint64_t end;
     uint64_t format_at; /* the last format; 0: none */
     char *format;
-    struct iovec *iov; /* for a step: header, table, and block and gap of each writer */
+    uint64_t records_at; /* the last format of records; 0: none */
+    hmap_t *records;     /* ids of these that are in the file; NULL: none */
+    struct iovec *iov;   /* for a step: header, table, and block and gap of each writer */
     unsigned char *table;
     struct tape_step *steps;
     size_t n;
@@ -55,6 +58,7 @@ void tape_write_destroy(tape_write_t *w)
         close(w->fd);
     free(w->path);
     free(w->format);
+    hmap_destroy(w->records);
     free(w->iov);
     free(w->table);
     free(w->steps);
@@ -140,6 +144,46 @@ int tape_write_format(tape_write_t *w, const char *text, errmsg_t *err)
     return 0;
 }
 
+static int records_known(tape_write_t *w, uint64_t id)
+{
+    if ((!w->records && !(w->records = hmap_create_u64(NULL))) ||
+        hmap_put_u64(w->records, id, w) < 0) {
+        errno = ENOMEM;
+        return -1;
+    }
+    return 0;
+}
+
+bool tape_write_knows(const tape_write_t *w, uint64_t id)
+{
+    return w->records && hmap_get_u64(w->records, id);
+}
+
+int tape_write_records(tape_write_t *w, uint64_t id, const char *text, errmsg_t *err)
+{
+    size_t len = strlen(text);
+    struct tape_section s = {.kind = TAPE_RECORDS,
+                             .number = id,
+                             .time = w->records_at,
+                             .len = len,
+                             .check = tape_check(text, len)};
+    struct iovec iov[3] = {[1] = {(void *)text, len}, [2] = gap_after(len)};
+    uint64_t at = w->end;
+
+    if (tape_write_knows(w, id))
+        return 0;
+    if (len == 0 || len > TAPE_RECORDS_MAX || id == 0)
+        return errmsg_fail(err, len > 0 ? E2BIG : EINVAL,
+                           "%.120s: a format of records has 1 to %" PRIu64 " bytes", w->path,
+                           TAPE_RECORDS_MAX);
+    if (section_add(w, &s, iov, 3, err) < 0)
+        return -1;
+    w->records_at = at;
+    if (records_known(w, id) < 0)
+        return errmsg_fail(err, ENOMEM, "%.120s: out of memory for a format", w->path);
+    return 0;
+}
+
 int tape_write_step(tape_write_t *w, uint64_t number, uint64_t time,
                     const struct tape_block *blocks, errmsg_t *err)
 {
@@ -183,7 +227,11 @@ int tape_write_end(tape_write_t *w, errmsg_t *err)
 {
     size_t len = w->n * TAPE_INDEX_ENTRY;
     unsigned char *index = malloc(len > 0 ? len : 1);
-    struct tape_section s = {.kind = TAPE_INDEX, .number = w->n, .time = w->format_at, .len = len};
+    struct tape_section s = {.kind = TAPE_INDEX,
+                             .number = w->n,
+                             .time = w->format_at,
+                             .len = len,
+                             .records = w->records_at};
     struct tape_section end = {.kind = TAPE_END, .number = w->end, .check = tape_check("", 0)};
     struct iovec iov[3] = {[1] = {index, len}, [2] = gap_after(len)};
     struct iovec last[1];
@@ -234,6 +282,8 @@ static int resume(tape_write_t *w, const char *name, errmsg_t *err)
 {
     tape_t *t = tape_open_fd(w->fd, w->path, err);
     const struct tape_info *info;
+    size_t pos = 0;
+    uint64_t id;
     int rc = -1;
 
     if (!t)
@@ -253,7 +303,10 @@ static int resume(tape_write_t *w, const char *name, errmsg_t *err)
         for (size_t i = 0; i < w->n; i++)
             w->steps[i] = tape_at(t, i);
         w->format_at = info->format_at;
-        rc = 0;
+        w->records_at = info->records_at;
+        for (rc = 0; rc == 0 && tape_record_next(t, &pos, &id);)
+            if ((rc = records_known(w, id)) < 0)
+                errmsg_fail(err, ENOMEM, "%.120s: out of memory for the formats", w->path);
     }
     tape_destroy(t);
     if (rc == 0 && ftruncate(w->fd, (off_t)w->end) < 0)

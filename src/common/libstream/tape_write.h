@@ -32,6 +32,10 @@ void tape_write_destroy(tape_write_t *w);
  * the file is not written again.  0, or -1 with an error message and E2BIG, EINVAL (an empty text)
  * or an error of pwritev(2). */
 int tape_write_format(tape_write_t *w, const char *text, errmsg_t *err);
+/* Write the format of records that are in steps after it; no effect if it is in the file already.
+ * 0, or -1 with an error message and E2BIG, EINVAL, ENOMEM or an error of pwritev(2). */
+int tape_write_records(tape_write_t *w, uint64_t id, const char *text, errmsg_t *err);
+bool tape_write_knows(const tape_write_t *w, uint64_t id); /* is it? */
 /* Write the data of each writer in a step, whose number is larger than those before (else EEXIST).
  * After an error the step is not in the file, and another one may be written. */
 int tape_write_step(tape_write_t *w, uint64_t number, uint64_t time,

@@ -290,6 +290,7 @@ struct stream *registry_open(struct ctx *ctx, const flux_msg_t *req, const char 
     list_init(&s->writers);
     list_init(&s->readers);
     list_init(&s->causes);
+    list_init(&s->formats);
     s->epoch = 1;
     feed_init(&s->members, &readers_feed_ops);
     feed_init(&s->demands, &stream_writers_feed_ops);

@@ -69,8 +69,8 @@ struct ctx {
 struct stream {
     struct ctx *ctx;
     char *name;
-    char *format;         /* the format of the group; NULL: not defined */
-    struct claim definer; /* the client for which the bytes of the format count */
+    struct list_node formats; /* what writers have defined: formats.c */
+    unsigned nformats;        /* those of them that are formats of records */
     uint32_t size;
     struct list_node writers;
     struct list_node readers;
@@ -217,8 +217,9 @@ void causes_set(struct stream *s, const char *text);
 /* Forget all causes. */
 void causes_drop(struct stream *s);
 
-/* The formats that writers have defined: formats.c. */
-void formats_forget(struct stream *s);
+/* What writers have defined: formats.c. */
+void formats_forget(struct stream *s); /* the stream ends */
+void formats_group(struct stream *s);  /* a group of writers begins */
 void formats_define_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void formats_format_cb(flux_t *h, const flux_msg_t *req, void *arg);
 

@@ -181,7 +181,7 @@ static void group_begin(struct stream *s)
     if (idset_count(s->taken) > 0)
         epoch_begin(s);
     s->begin = s->step;
-    formats_forget(s);
+    formats_group(s);
     idset_range_clear(s->joined, 0, IDSET_MAX);
 }
 

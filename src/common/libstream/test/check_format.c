@@ -598,6 +598,66 @@ START_TEST(test_bounded)
 }
 END_TEST
 
+/* --- sketches --- */
+
+/* A sketch has the format of the table that says the same, and so has the canonical text. */
+START_TEST(test_sketch)
+{
+    static const char sketch[] = "record point\n"
+                                 "  field x f64\n"
+                                 "\tattr units \"nm\"\n"
+                                 "  field y f64\n"
+                                 "  field z f64\n"
+                                 "\n"
+                                 "record atom\n"
+                                 "  attr code \"demo 1.0\"\n"
+                                 "  field id u64\n"
+                                 "  field n u32\n"
+                                 "  field kind u8\n"
+                                 "  attr default \"1\"\n"
+                                 "  field at point\n"
+                                 "  field near u64[n]\n"
+                                 "  field mass f64 optional\n"
+                                 "  field name string\n"
+                                 "  field next *atom"; /* the end of the last line may be missing */
+    errmsg_t err = {""};
+    stream_format_t *f = stream_format_create(&atom_table, &err);
+    stream_format_t *s = stream_format_sketch(sketch, &err);
+    stream_format_t *t = stream_format_sketch(stream_format_text(f), &err);
+
+    ck_assert_msg(s != NULL, "%s", err.text);
+    ck_assert_str_eq(stream_format_text(s), stream_format_text(f));
+    ck_assert_str_eq(stream_format_text(t), stream_format_text(f));
+    stream_format_destroy(f);
+    stream_format_destroy(s);
+    stream_format_destroy(t);
+}
+END_TEST
+
+static const struct {
+    const char *text, *why;
+} bad_sketches[] = {
+    {"", "no record"},
+    {"field x f64\n", "line 1 "},
+    {"record r\n\n  field x f6\n", "line 3 "},
+    {"record r\nfield x f64 optionally\n", "'optional', or the end"},
+    {"record r\nfield x f64[n]\n", "size 'n'"},
+    {"record r sized 3\nfield x f64\n", "expected 'record NAME'"},
+    {"flux-format 2 pointers 8\nrecord r\nfield x f64\n", "line 1 "},
+};
+
+START_TEST(test_bad_sketch)
+{
+    errmsg_t err = {""};
+
+    ck_assert_ptr_null(stream_format_sketch(bad_sketches[_i].text, &err));
+    ck_assert_int_eq(errno, EINVAL);
+    ck_assert_msg(strstr(err.text, bad_sketches[_i].why) != NULL, "%s", err.text);
+    ck_assert_ptr_null(stream_format_parse("record r\nfield x f64\n", 21, &err));
+    ck_assert_int_eq(errno, EPROTO);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("format");
@@ -614,5 +674,7 @@ int main(void)
     tcase_add_test(tc, test_changed_text);
     tcase_add_test(tc, test_no_memory);
     tcase_add_test(tc, test_bounded);
+    tcase_add_test(tc, test_sketch);
+    tcase_add_loop_test(tc, test_bad_sketch, 0, sizeof(bad_sketches) / sizeof(bad_sketches[0]));
     return run_case("format", tc);
 }

@@ -19,6 +19,7 @@
 #define WRITERS 2
 #define STEPS 3
 #define SIZE_MAX_FILE 8192
+#define RECORDS_LEN 128 /* bytes of a format of records, in front of each step but the first */
 
 static char dir[32];
 static char path[64];
@@ -81,11 +82,31 @@ static void make(bool end)
     unlink(path);
     ck_assert_ptr_nonnull(w = tape_write_open(path, "heat", WRITERS, false, &err));
     ck_assert_int_eq(tape_write_format(w, "x bytes", &err), 0);
-    for (uint64_t i = 0; i < STEPS; i++)
+    for (uint64_t i = 0; i < STEPS; i++) {
+        if (i > 0)
+            ck_assert_int_eq(tape_write_records(w, i, i == 1 ? "one" : "two", &err), 0);
         ck_assert_int_eq(put_step(w, 10 + i), 0);
+    }
     if (end)
         ck_assert_int_eq(tape_write_end(w, &err), 0);
     tape_write_destroy(w);
+}
+
+/* The formats of records that `make` has written before the last of `n` steps. */
+static void check_records(const tape_t *t, size_t n)
+{
+    uint64_t id, sum = 0;
+    size_t pos = 0;
+
+    if (n > 1)
+        ck_assert_str_eq(tape_record_format(t, 1), "one");
+    if (n > 2)
+        ck_assert_str_eq(tape_record_format(t, 2), "two");
+    ck_assert_ptr_null(tape_record_format(t, 3));
+    while (tape_record_next(t, &pos, &id))
+        sum += id;
+    ck_assert_uint_ge(sum, n > 2 ? 3 : n > 1 ? 1 : 0);
+    ck_assert_uint_le(sum, 3);
 }
 
 /* Verify the steps of a recording, which are 10 and those that follow. */
@@ -134,6 +155,7 @@ START_TEST(round_trip)
         ck_assert_uint_eq(tape_info(t)->writers, WRITERS);
         ck_assert_int_eq(tape_info(t)->complete, end);
         check_steps(t, STEPS);
+        check_records(t, STEPS);
         tape_destroy(t);
     }
 }
@@ -171,7 +193,7 @@ START_TEST(cut_off)
     ends[STEPS - 1] = file_read(buf);
     ck_assert_ptr_nonnull(t = tape_read(buf, ends[STEPS - 1], "memory", &err));
     for (size_t i = 0; i + 1 < STEPS; i++)
-        ends[i] = tape_at(t, i + 1).at;
+        ends[i] = tape_at(t, i + 1).at - RECORDS_LEN;
     tape_destroy(t);
     make(true);
     size = file_read(buf);
@@ -189,11 +211,14 @@ START_TEST(cut_off)
         ck_assert_ptr_nonnull(t);
         ck_assert(!tape_info(t)->complete && tape_info(t)->end <= len);
         check_steps(t, n);
+        check_records(t, n);
         tape_destroy(t);
         if (len % 61 > 0)
             continue;
         file_write(buf, len);
         ck_assert_ptr_nonnull(w = tape_write_open(path, "heat", WRITERS, true, &err));
+        ck_assert_int_eq(tape_write_records(w, 1, "one", &err), 0);
+        ck_assert_int_eq(tape_write_records(w, 2, "two", &err), 0);
         for (size_t i = n; i < STEPS + 2; i++)
             ck_assert_int_eq(put_step(w, 10 + i), 0);
         ck_assert_int_eq(tape_write_end(w, &err), 0);
@@ -201,6 +226,7 @@ START_TEST(cut_off)
         ck_assert_ptr_nonnull(t = tape_open(path, &err));
         ck_assert(tape_info(t)->complete);
         check_steps(t, STEPS + 2);
+        check_records(t, STEPS + 2);
         tape_destroy(t);
     }
 }
@@ -219,10 +245,8 @@ START_TEST(changed)
         size_t before = 0;
 
         ck_assert_ptr_nonnull(t = tape_read(buf, size, "memory", &err));
-        while (before + 1 < STEPS && tape_at(t, before + 1).at <= i)
+        while (before + 1 < STEPS && tape_at(t, before + 1).at - RECORDS_LEN <= i)
             before++;
-        if (tape_at(t, 0).at > i)
-            before = 0;
         tape_destroy(t);
         buf[i] ^= 0x40;
         t = tape_read(buf, size, "memory", &err);
@@ -231,6 +255,7 @@ START_TEST(changed)
         else {
             ck_assert_ptr_nonnull(t);
             check_steps(t, before);
+            check_records(t, before);
         }
         tape_destroy(t);
         buf[i] ^= 0x40;
@@ -292,6 +317,10 @@ START_TEST(refusals)
     ck_assert_int_eq(errno, EEXIST);
     ck_assert_int_eq(tape_write_format(w, "", &err), -1);
     ck_assert_int_eq(errno, EINVAL);
+    ck_assert_int_eq(tape_write_records(w, 7, "", &err), -1);
+    ck_assert_int_eq(errno, EINVAL);
+    ck_assert_int_eq(tape_write_records(w, 1, "one", &err), 0);
+    ck_assert(tape_write_knows(w, 1) && !tape_write_knows(w, 7));
     ck_assert_int_eq(stat(path, &st), 0);
     ck_assert_int_eq(tape_write_format(w, "x bytes", &err), 0);
     tape_write_destroy(w);

@@ -388,14 +388,22 @@ static void encode(struct out *o, const struct record *r, const stream_format_t 
     }
 }
 
+uint8_t *value_encode_array(struct record *const *r, size_t n, const stream_format_t *f,
+                            enum stream_order order, size_t *len)
+{
+    struct out o = {.order = order, .pointer = stream_format_pointer(f)};
+    size_t at = add(&o, n * stream_format_size(f), 8);
+
+    for (size_t i = 0; i < n; i++)
+        encode(&o, r[i], f, at + i * stream_format_size(f));
+    *len = o.len;
+    return o.data;
+}
+
 uint8_t *value_encode(const struct record *r, const stream_format_t *f, enum stream_order order,
                       size_t *len)
 {
-    struct out o = {.order = order, .pointer = stream_format_pointer(f)};
-
-    encode(&o, r, f, add(&o, stream_format_size(f), 8));
-    *len = o.len;
-    return o.data;
+    return value_encode_array((struct record *const *)&r, 1, f, order, len);
 }
 
 /* --- structs --- */
@@ -439,12 +447,18 @@ static void fill(const struct record *r, const stream_format_t *f, uint8_t *mem)
     }
 }
 
+void *value_structs(struct record *const *r, size_t n, const stream_format_t *f)
+{
+    uint8_t *mem = value_alloc(n * stream_format_size(f));
+
+    for (size_t i = 0; i < n; i++)
+        fill(r[i], f, mem + i * stream_format_size(f));
+    return mem;
+}
+
 void *value_struct(const struct record *r, const stream_format_t *f)
 {
-    void *mem = value_alloc(stream_format_size(f));
-
-    fill(r, f, mem);
-    return mem;
+    return value_structs((struct record *const *)&r, 1, f);
 }
 
 /* --- what a reader gets --- */

@@ -40,8 +40,12 @@ struct record *value_record(struct chance *c, const stream_format_t *f);
 /* The body of a record; `f` has the same fields as that of the record, maybe in another layout. */
 uint8_t *value_encode(const struct record *r, const stream_format_t *f, enum stream_order order,
                       size_t *len);
-/* A C struct with what it points to. */
+/* The same for `n` records: a body that begins with the fixed parts of all of them. */
+uint8_t *value_encode_array(struct record *const *r, size_t n, const stream_format_t *f,
+                            enum stream_order order, size_t *len);
+/* A C struct with what it points to; `n` of them. */
 void *value_struct(const struct record *r, const stream_format_t *f);
+void *value_structs(struct record *const *r, size_t n, const stream_format_t *f);
 /* Is this C struct of format `f` what a reader gets from the record?  Ends the test if not. */
 void value_check(const struct record *r, const stream_format_t *f, const uint8_t *mem);
 

@@ -2,12 +2,14 @@
  * turn, and the notices of writers and readers: an instance on a handle and a clock of the test. */
 #include "config.h"
 #include <inttypes.h>
+#include <sodium.h>
 #include <stdio.h>
 
 #include "libflux/module.h"
 #include "libflux/slice.h"
 #include "libflux/test/fake.h"
 #include "libflux/test/still.h"
+#include "libutil/hex.h"
 #include "libutil/hmap.h"
 #include "libutil/test/suite.h"
 
@@ -294,6 +296,57 @@ static int format_of(struct bed *b, const char *name)
     snprintf(json, sizeof(json), "{\"name\":\"%s\"}", name);
     return ask(b, "stream.format", 9, 0, json);
 }
+
+/* Define a format of records with this text, or another one's id; or ask for that. */
+static int records_of(struct bed *b, uint32_t client, const char *topic, const char *text,
+                      bool other)
+{
+    unsigned char hash[crypto_hash_sha256_BYTES];
+    char id[17], json[200];
+
+    crypto_hash_sha256(hash, (const unsigned char *)text, strlen(text));
+    hash[7] ^= other;
+    *hex_encode(id, hash, 8) = '\0';
+    if (strcmp(topic, "stream.define") == 0)
+        snprintf(json, sizeof(json), "{\"name\":\"s\",\"format\":\"%s\",\"id\":\"%s\"}", text, id);
+    else
+        snprintf(json, sizeof(json), "{\"name\":\"s\",\"id\":\"%s\"}", id);
+    return ask(b, topic, client, 0, json);
+}
+
+/* Formats of records are found by their ids, also those of earlier groups, as long as there is room
+ * for them. */
+START_TEST(record_formats)
+{
+    struct bed *b = bed_create();
+    char text[20];
+
+    ck_assert_int_eq(write_stream(b, 1, "s", 0, 1), 0);
+    read_stream(b, 9, "s", "");
+    ck_assert_int_eq(records_of(b, 9, "stream.format", "f0", false), ENODATA);
+    ck_assert_int_eq(define(b, 1, "s", 10), 0);
+    ck_assert_int_eq(records_of(b, 1, "stream.define", "f0", true), EINVAL);
+    ck_assert_ptr_nonnull(strstr(b->text, "does not have the id"));
+    for (unsigned i = 0; i <= 256; i++) {
+        snprintf(text, sizeof(text), "f%u", i);
+        ck_assert_int_eq(records_of(b, 1, "stream.define", text, false), i < 256 ? 0 : EBUSY);
+    }
+    ck_assert_int_eq(records_of(b, 1, "stream.define", "f7", false), 0);
+    ck_assert_int_eq(records_of(b, 9, "stream.format", "f0", false), 0);
+    ck_assert_int_eq(records_of(b, 9, "stream.format", "f0", true), ENODATA);
+    ck_assert_int_eq(format_of(b, "s"), 0);
+    disconnect(b, 1);
+    ck_assert_int_eq(write_stream(b, 2, "s", 0, 1), 0);
+    ck_assert_int_eq(records_of(b, 2, "stream.define", "f0", false), 0); /* is used again, */
+    ck_assert_int_eq(records_of(b, 2, "stream.define", "new", false), 0);
+    ck_assert_int_eq(records_of(b, 9, "stream.format", "f0", false), 0);
+    ck_assert_int_eq(records_of(b, 9, "stream.format", "f1", false), ENODATA); /* not this one */
+    ck_assert_int_eq(records_of(b, 9, "stream.format", "new", false), 0);
+    disconnect(b, 2);
+    disconnect(b, 9);
+    bed_free(b);
+}
+END_TEST
 
 /* No client takes all room for formats, not even when it inherits the formats of clients that
  * leave. */
@@ -686,6 +739,6 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("stream module", formats, format_shares, shares, epochs, queues, many_writers,
-              many_readers, list_meanwhile, chance);
+    RUN_SUITE("stream module", formats, record_formats, format_shares, shares, epochs, queues,
+              many_writers, many_readers, list_meanwhile, chance);
 }
