@@ -17,6 +17,8 @@
  *     all but down and exit     down     go_down(), for overlay_shutdown() and core_leave()
  *     down                      exit     core_local_down_done()
  *
+ *  5. Of a child that was not welcomed only the hello is received.
+ *
  * Failure: a bad message is answered with an error if it has a sender that expects an answer, and
  * otherwise counted and dropped.
  */
@@ -146,8 +148,8 @@ core_t *core_create(const struct core_config *cfg, flux_reactor_t *r,
     c->cfg.topology = topology_spec(c->topo);
     if (!(c->endpoints = hmap_create_u64(NULL)) || !(c->accounts = hmap_create_u64(free)) ||
         !(c->services = hmap_create_str(NULL)) || !(c->inflight = hmap_create_u64(NULL)) ||
-        join_init(c) < 0 || overlay_init(c) < 0 || live_init(c) < 0 || heal_init(c) < 0 ||
-        keys_init(c) < 0 || restore_init(c) < 0 || event_init(c) < 0 ||
+        join_init(c) < 0 || overlay_init(c) < 0 || live_init(c) < 0 || census_init(c) < 0 ||
+        heal_init(c) < 0 || keys_init(c) < 0 || restore_init(c) < 0 || event_init(c) < 0 ||
         !(c->h = flux_handle_create(&self_handle_ops, c, r, cfg->rank, cfg->size,
                                     cfg->seed + cfg->rank)) ||
         !(c->self = core_endpoint_add(c, ENDPOINT_BROKER, "broker", cfg->userid,
@@ -197,6 +199,7 @@ void core_destroy(core_t *c)
         overlay_destroy(c);
         join_destroy(c);
         heal_destroy(c);
+        census_destroy(c);
         keys_destroy(c);
         hmap_destroy(c->inflight);
         hmap_destroy(c->services);
@@ -289,6 +292,15 @@ static void refuse_term(core_t *c, struct peer *p, flux_msg_t *msg)
     flux_msg_destroy(msg);
 }
 
+/* Returns whether this child was not welcomed, so that only its hello is received: it may be an
+ * earlier broker of its rank, which the session has counted as lost. */
+static bool is_stranger(const struct peer *p, const flux_msg_t *msg)
+{
+    return p->is_child && !p->up && !p->arriving && !p->former &&
+           !(flux_msg_type(msg) == FLUX_MSG_CONTROL &&
+             strcmp(flux_msg_topic(msg), control_up[CONTROL_HELLO].topic) == 0);
+}
+
 void core_link_input(core_t *c, enum core_plane plane, uint32_t from, flux_msg_t *msg)
 {
     struct peer *p;
@@ -309,7 +321,7 @@ void core_link_input(core_t *c, enum core_plane plane, uint32_t from, flux_msg_t
         p = flux_msg_type(msg) == FLUX_MSG_RESPONSE ? &c->ring_next : &c->ring_prev;
     else
         p = overlay_tree_peer(c, from);
-    if (!p || p->rank != from || p->lost)
+    if (!p || p->rank != from || p->lost || is_stranger(p, msg))
         goto drop;
     if (flux_msg_term(msg) != c->term) {
         refuse_term(c, p, msg);
