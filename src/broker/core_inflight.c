@@ -241,9 +241,7 @@ void inflight_forget_ranks(core_t *c, struct list_node *from, const idset_t *ran
     {
         struct inflight *f = list_entry(n, struct inflight, from_node);
 
-        /* The broker of the sender is the second on the stack. */
-        if (flux_msg_route_count(f->req) > 1 &&
-            idset_test(ranks, flux_route_value(flux_msg_route_at(f->req, 1))))
+        if (idset_test(ranks, route_sender(f->req)))
             forget(c, f);
     }
 }

@@ -125,6 +125,7 @@ void overlay_ranks_lost(core_t *c, const idset_t *ranks, enum rank_state how, ui
     idset_subtract(c->unreported, fresh);
     INVARIANT(1, !idset_intersects(c->up, c->lost));
     heal_not_pending(c, fresh);
+    route_held_forget_ranks(c, fresh);
     if (core_is_root(c)) {
         struct overlay_down body = {.ranks = text, .state = sessmap_state_name(how)};
         char *json;

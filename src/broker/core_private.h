@@ -237,6 +237,11 @@ void route_held_destroy(core_t *c, struct peer *p);
 /* Forget the requests that are held for other neighbors on behalf of a neighbor that is gone: their
  * answers have no receiver. */
 void route_held_forget(core_t *c, const struct peer *from);
+/* The same for requests of senders at these ranks, which are lost: services would get them after
+ * the event that announces the loss. */
+void route_held_forget_ranks(core_t *c, const idset_t *ranks);
+/* Return the rank of the sender of a request; FLUX_NODEID_ANY: it is at this broker. */
+uint32_t route_sender(const flux_msg_t *msg);
 /* Returns whether a request of this neighbor is held for another one. */
 bool route_holds_from(const core_t *c, const struct peer *from);
 int route_control(core_t *c, struct peer *p, flux_msg_t *msg); /* taken over */

@@ -91,6 +91,12 @@ size_t topic_service_len(const char *topic)
     return strcspn(topic, ".");
 }
 
+uint32_t route_sender(const flux_msg_t *msg)
+{
+    return flux_msg_route_count(msg) > 1 ? flux_route_value(flux_msg_route_at(msg, 1))
+                                         : FLUX_NODEID_ANY;
+}
+
 static endpoint_t *find_service(core_t *c, const flux_msg_t *msg)
 {
     const char *topic = flux_msg_topic(msg);
@@ -669,33 +675,50 @@ void route_held_destroy(core_t *c, struct peer *p)
     }
 }
 
-static void forget_from(struct peer *p, const struct peer *from)
+/* Forget the requests that are held for `p`: those that came from the neighbor `from`, or those of
+ * senders at these ranks, which the brokers in between still keep.  Notices are kept. */
+static void forget_held(core_t *c, struct peer *p, const struct peer *from, const idset_t *ranks)
 {
     LIST_FOREACH_SAFE(it, tmp, &p->held)
     {
         struct held *held = list_entry(it, struct held, node);
+        flux_msg_t *msg = held->msg;
 
-        if (held->from_peer != from)
+        if (ranks ? !idset_test(ranks, route_sender(msg)) : held->from_peer != from)
             continue;
-        held->from_peer = NULL; /* it may be freed */
-        if (flux_msg_has_flag(held->msg, FLUX_MSGF_NORESPONSE))
+        if (!ranks)
+            held->from_peer = NULL; /* it may be freed */
+        if (flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE))
             continue;
         list_remove(it);
         p->held_count--;
-        p->held_bytes -= flux_msg_encoded_size(held->msg);
-        flux_msg_destroy(held->msg);
+        p->held_bytes -= flux_msg_encoded_size(msg);
+        if (held->from_peer)
+            route_error(c, msg, EHOSTUNREACH, "%s: the rank of the sender is lost",
+                        flux_msg_topic(msg));
+        flux_msg_destroy(msg);
         free(held);
     }
 }
 
-void route_held_forget(core_t *c, const struct peer *from)
+static void forget_all_held(core_t *c, const struct peer *from, const idset_t *ranks)
 {
     for (uint32_t i = 0; i < c->nchildren; i++)
-        forget_from(c->children[i], from);
-    forget_from(&c->unsettled, from);
+        forget_held(c, c->children[i], from, ranks);
+    forget_held(c, &c->unsettled, from, ranks);
     if (c->parent)
-        forget_from(c->parent, from);
-    forget_from(&c->ring_next, from);
+        forget_held(c, c->parent, from, ranks);
+    forget_held(c, &c->ring_next, from, ranks);
+}
+
+void route_held_forget(core_t *c, const struct peer *from)
+{
+    forget_all_held(c, from, NULL);
+}
+
+void route_held_forget_ranks(core_t *c, const idset_t *ranks)
+{
+    forget_all_held(c, NULL, ranks);
 }
 
 static bool holds_from(const struct peer *p, const struct peer *from)
