@@ -55,6 +55,8 @@ static const struct flux_field welcome_fields[] = {
     FLUX_FIELD_INT(struct control_welcome, state, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_ARRAY_OF(struct control_welcome, above, FLUX_FIELD_OPTIONAL, &control_card_schema),
     FLUX_FIELD_ARRAY_OF(struct control_welcome, moved, FLUX_FIELD_OPTIONAL, &control_moved_schema),
+    FLUX_FIELD_ARRAY_OF(struct control_welcome, incarnations, FLUX_FIELD_OPTIONAL,
+                        &overlay_incarnation_schema),
     FLUX_FIELD_END,
 };
 static const struct flux_schema welcome_schema =

@@ -53,6 +53,7 @@ struct control_welcome {
     json_t *above; /* array of struct control_card: of the parent and the ranks above it; NULL:
                     * none */
     json_t *moved; /* array of struct control_moved; NULL: none */
+    json_t *incarnations; /* array of struct overlay_incarnation, of those above 1; NULL: none */
 };
 
 /* Each message with numbers has some of these members. */

@@ -43,8 +43,9 @@
  *     brokers below.
  *  2. Between the loss of the parent and the next welcome, a broker sends only overlay.hello
  *     upwards; requests and reports are held.
- *  3. A subtree is adopted only if this broker does not count the root of the subtree as lost,
- *     knows no other incarnation of that rank, and the hello names only ranks of the subtree.
+ *  3. A subtree is adopted only if neither this broker nor an event (core_census.c) counts the root
+ *     of the subtree as lost, the hello has the present incarnation of that rank, and it names only
+ *     ranks of the subtree.
  *  4. A rank is pending only at the broker that has lost the connection on the way to it.  That
  *     broker still counts the rank as up.
  *  5. A rank that was below an orphan, and that the orphan does not name when it has moved, is
@@ -266,23 +267,12 @@ void heal_up(core_t *c, const idset_t *ranks, uint32_t incarnation)
 {
     if (!heal_can(c))
         return;
+    census_up(c, ranks, incarnation);
     for (uint32_t r = idset_first(ranks); r != IDSET_NONE; r = idset_next(ranks, r)) {
-        if (hmap_put_u64(c->incarnations, r, (void *)(uintptr_t)incarnation) < 0)
-            core_log(c, LOG_ERR, "rank %u is out of memory for the incarnation of rank %u",
-                     c->cfg.rank, r);
         /* Some brokers may not know yet where the earlier incarnation was. */
         if (r != 0)
             move(c, r, topology_parent(c->topo, r), incarnation << MOVES_BITS);
     }
-}
-
-/* Return the incarnation of a rank; 0: not known, because this broker has joined late and no event
- * has reported it since. */
-static uint32_t incarnation_of(const core_t *c, uint32_t rank)
-{
-    uintptr_t known = (uintptr_t)hmap_get_u64(c->incarnations, rank);
-
-    return known || c->joined_late ? (uint32_t)known : 1;
 }
 
 /* --- cards --- */
@@ -336,7 +326,7 @@ bool heal_begin(core_t *c)
 
 uint32_t heal_number(const core_t *c)
 {
-    return incarnation_of(c, c->cfg.rank) << MOVES_BITS | c->moves;
+    return census_incarnation(c, c->cfg.rank) << MOVES_BITS | c->moves;
 }
 
 void heal_hello(core_t *c, struct peer *p)
@@ -353,7 +343,7 @@ void heal_hello(core_t *c, struct peer *p)
     join_fill_hello(c, &h);
     h.below = below;
     h.keys = keys = keys_text(c, c->heal_below);
-    h.incarnation = incarnation_of(c, c->cfg.rank);
+    h.incarnation = census_incarnation(c, c->cfg.rank);
     h.guest = p == c->second;
     c->moves += c->moves < MOVES_MAX - 1;
     h.move = heal_number(c);
@@ -632,7 +622,7 @@ bool heal_accepts(core_t *c, struct peer *p, const struct control_hello *h, errm
     idset_t *below = idset_parse(h->below, NULL);
     idset_t *sub = topology_subtree(c->topo, p->rank);
     bool own = below && sub && idset_subset(below, sub) && idset_test(below, p->rank);
-    uint32_t known = incarnation_of(c, p->rank);
+    uint32_t known = census_incarnation(c, p->rank);
 
     idset_destroy(below);
     idset_destroy(sub);
@@ -640,9 +630,9 @@ bool heal_accepts(core_t *c, struct peer *p, const struct control_hello *h, errm
         errmsg_set(why, "rank %u takes over no subtree now", c->cfg.rank);
     else if (!own)
         errmsg_set(why, "it has named ranks that are not in its subtree");
-    else if (idset_test(c->lost, p->rank))
+    else if (idset_test(c->lost, p->rank) || census_is_gone(c, p->rank))
         errmsg_set(why, "the session counts it as lost");
-    else if (known > 0 && h->incarnation != known)
+    else if (h->incarnation != known)
         errmsg_set(why, "it is incarnation %u of its rank, and the session knows incarnation %u",
                    h->incarnation, known);
     else
@@ -707,8 +697,7 @@ int heal_init(core_t *c)
     overlay_peer_init(&c->unsettled, c->cfg.rank, CORE_TREE);
     c->unsettled.absent = true; /* held requests are routed again, not sent */
     if (!(c->moved = idset_create()) || !(c->elsewhere = idset_create()) ||
-        !(c->unheard = idset_create()) || !(c->incarnations = hmap_create_u64(NULL)) ||
-        !(c->move_of = hmap_create_u64(NULL)) ||
+        !(c->unheard = idset_create()) || !(c->move_of = hmap_create_u64(NULL)) ||
         !(c->heal_timer = flux_timer_create(c->r, heal_cb, c)) ||
         !(c->pending_timer = flux_timer_create(c->r, pending_cb, c)) ||
         !(c->passage_timer = flux_timer_create(c->r, passage_cb, c)))
@@ -730,7 +719,6 @@ void heal_destroy(core_t *c)
     idset_destroy(c->elsewhere);
     idset_destroy(c->unheard);
     idset_destroy(c->heal_below);
-    hmap_destroy(c->incarnations);
     hmap_destroy(c->move_of);
     topology_destroy(c->tree);
 }

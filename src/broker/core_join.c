@@ -252,8 +252,10 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
         p->absent = p->leaving = p->former = p->waited = false;
         note_keys(c, h);
         n.moved = heal_moved(c);
+        n.incarnations = h->below ? NULL : census_list(c);
         overlay_send(c, p, &control_down[CONTROL_WELCOME], &n);
         json_decref(n.moved);
+        json_decref(n.incarnations);
         if (expected)
             restore_hello(c, p, h);
         else if (h->below) {
@@ -318,6 +320,7 @@ void join_welcome_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
     c->joined_late = c->join->report_now = n->state == CORE_RUN;
     if (c->joined_late)
         heal_late(c);
+    census_take(c, n->incarnations);
     heal_welcomed(c, n->above, n->moved);
     wired(c, n->seq);
 }

@@ -9,6 +9,7 @@
  *     core_live.c      ranks that join, are slow, or drain
  *     core_return.c    ranks that come back
  *     core_heal.c      subtrees that have lost the broker above them
+ *     core_census.c    the incarnation of each rank
  *     core_keys.c      public keys of the ranks below
  *     core_restore.c   subtrees that return to their places
  *     core_service.c   services of the broker itself
@@ -118,6 +119,7 @@ struct event_log; /* core_event.c */
 struct join;      /* core_join.c */
 struct live;      /* core_live.c */
 struct restore;   /* core_restore.c */
+struct census;    /* core_census.c */
 
 struct core {
     struct core_config cfg;
@@ -166,6 +168,7 @@ struct core {
     idset_t *unreported; /* ranks ready here, but not reported to the parent */
     sessmap_t *map;      /* map of the root; NULL at other ranks */
     struct live *live;
+    struct census *census;
     struct join *join;
     bool joined_late; /* the session ran already at the welcome */
     flux_watcher_t *orphan_timer;
@@ -173,17 +176,16 @@ struct core {
     struct courier *orders; /* requests to the root; NULL until the first */
 
     /* core_heal.c */
-    topology_t *tree;     /* the present tree; NULL: the shape */
-    idset_t *moved;       /* ranks with another parent than in the shape */
-    hmap_t *move_of;      /* rank -> number of its latest move that is known here */
-    uint32_t moves;       /* number of moves of this broker */
-    json_t *above;        /* cards of the parent and its ancestors; NULL: none */
-    json_t *cards;        /* cards of this broker and its ancestors, for its children; NULL: none */
-    hmap_t *incarnations; /* rank -> incarnation, as events have reported */
-    bool healing;         /* the parent is lost: this broker looks for another one ... */
-    size_t heal_at;       /* ... with this card of `above` next */
-    idset_t *heal_below;  /* ranks that the last hello of this broker named */
-    idset_t *pending;     /* ranks below a lost child that may connect here; NULL: none */
+    topology_t *tree;    /* the present tree; NULL: the shape */
+    idset_t *moved;      /* ranks with another parent than in the shape */
+    hmap_t *move_of;     /* rank -> number of its latest move that is known here */
+    uint32_t moves;      /* number of moves of this broker */
+    json_t *above;       /* cards of the parent and its ancestors; NULL: none */
+    json_t *cards;       /* cards of this broker and its ancestors, for its children; NULL: none */
+    bool healing;        /* the parent is lost: this broker looks for another one ... */
+    size_t heal_at;      /* ... with this card of `above` next */
+    idset_t *heal_below; /* ranks that the last hello of this broker named */
+    idset_t *pending;    /* ranks below a lost child that may connect here; NULL: none */
     struct peer unsettled; /* `held`: requests to pending or expected ranks */
     idset_t *unheard;      /* ranks reported as lost by this broker, but not by an event yet */
     idset_t *elsewhere;    /* have moved out of this subtree, or had before this broker joined */
@@ -392,6 +394,19 @@ void heal_note_lost(core_t *c, const idset_t *ranks);
 void heal_heard(core_t *c, const idset_t *ranks);
 /* Return the number of the latest move of this broker, as in its hello. */
 uint32_t heal_number(const core_t *c);
+
+/* core_census.c: what events, and the welcome, say of all ranks */
+int census_init(core_t *c);
+void census_destroy(core_t *c);
+void census_up(core_t *c, const idset_t *ranks, uint32_t incarnation);
+void census_down(core_t *c, const idset_t *ranks);
+uint32_t census_incarnation(const core_t *c, uint32_t rank);
+/* Returns whether the session counts the rank as lost, left or absent. */
+bool census_is_gone(const core_t *c, uint32_t rank);
+/* The incarnations above 1: an array of struct overlay_incarnation, which the caller releases, and
+ * their use in a welcome.  NULL: none, or ENOMEM, which is logged. */
+json_t *census_list(const core_t *c);
+void census_take(core_t *c, json_t *list);
 
 /* core_restore.c */
 int restore_init(core_t *c);

@@ -199,6 +199,7 @@ void return_down(core_t *c, const flux_msg_t *event)
     bool absent = owner && in.state && strcmp(in.state, "absent") == 0;
 
     if (ranks) {
+        census_down(c, ranks);
         c->ring_prev.stale |= idset_test(ranks, c->ring_prev.rank);
         if (idset_test(ranks, c->ring_next.rank)) {
             c->ring_next.stale = !absent && !c->ring_next.lost;
@@ -238,6 +239,7 @@ bool return_up(core_t *c, const flux_msg_t *event)
         if (own || idset_test(ranks, c->ring_next.rank))
             ring_again(c);
         if (own && lost) {
+            census_down(c, lost);
             not_there(c, lost, false);
             await_others(c, lost);
         }

@@ -115,17 +115,19 @@ char *sessmap_ranks(const sessmap_t *m, enum rank_state state)
     return text;
 }
 
+typedef uint32_t (*incarnation_f)(const void *arg, uint32_t rank);
+
 /* Add the ranks with the incarnation of rank `first` to the list, and take them out of `left`. */
-static int add_group(const sessmap_t *m, json_t *list, idset_t *left, uint32_t first)
+static int add_group(json_t *list, idset_t *left, uint32_t first, incarnation_f of, const void *arg)
 {
-    struct overlay_incarnation in = {.incarnation = m->places[first].incarnation};
+    struct overlay_incarnation in = {.incarnation = of(arg, first)};
     idset_t *group = idset_create();
     char *text = NULL;
     json_t *o = NULL;
     int rc = group ? 0 : -1;
 
     for (uint32_t r = first; rc == 0 && r != IDSET_NONE; r = idset_next(left, r))
-        rc = m->places[r].incarnation == in.incarnation ? idset_set(group, r) : 0;
+        rc = of(arg, r) == in.incarnation ? idset_set(group, r) : 0;
     if (rc == 0 && (text = idset_format(group, 0))) {
         in.ranks = text;
         o = flux_schema_encode_json(&overlay_incarnation_schema, &in);
@@ -136,22 +138,36 @@ static int add_group(const sessmap_t *m, json_t *list, idset_t *left, uint32_t f
     return rc;
 }
 
-json_t *sessmap_incarnations(const sessmap_t *m)
+json_t *sessmap_group(idset_t *ranks, incarnation_f of, const void *arg)
 {
-    idset_t *left = idset_create();
     json_t *list = json_array();
-    int rc = left && list ? 0 : -1;
+    int rc = list ? 0 : -1;
 
-    for (uint32_t r = 0; rc == 0 && r < m->size; r++)
-        rc = m->places[r].incarnation > 1 ? idset_set(left, r) : 0;
-    while (rc == 0 && !idset_empty(left))
-        rc = add_group(m, list, left, idset_first(left));
-    idset_destroy(left);
+    while (rc == 0 && !idset_empty(ranks))
+        rc = add_group(list, ranks, idset_first(ranks), of, arg);
     if (rc < 0) {
         json_decref(list);
         list = NULL;
         errno = ENOMEM;
     }
+    return list;
+}
+
+static uint32_t incarnation_of(const void *m, uint32_t rank)
+{
+    return sessmap_incarnation(m, rank);
+}
+
+json_t *sessmap_incarnations(const sessmap_t *m)
+{
+    idset_t *back = idset_create();
+    json_t *list;
+    int rc = back ? 0 : -1;
+
+    for (uint32_t r = 0; rc == 0 && r < m->size; r++)
+        rc = m->places[r].incarnation > 1 ? idset_set(back, r) : 0;
+    list = rc == 0 ? sessmap_group(back, incarnation_of, m) : NULL;
+    idset_destroy(back);
     return list;
 }
 

@@ -54,6 +54,9 @@ char *sessmap_ranks(const sessmap_t *m, enum rank_state state);
 /* The incarnations above 1: an array of {"incarnation","ranks"}, to be released (empty: none).
  * NULL with ENOMEM. */
 json_t *sessmap_incarnations(const sessmap_t *m);
+/* The same for these ranks (the set is emptied), whose incarnations `of` returns. */
+json_t *sessmap_group(idset_t *ranks, uint32_t (*of)(const void *arg, uint32_t rank),
+                      const void *arg);
 
 const char *sessmap_state_name(enum rank_state state);
 /* RANK_NSTATES: there is no such state. */
