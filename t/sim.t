@@ -34,7 +34,7 @@ trace() {
 is "$(trace --seed=7)" "$(trace --seed=7)" "the same seed gives the same run"
 isnt "$(trace --seed=7)" "$(trace --seed=8)" "another seed another one"
 
-ok "a link that reorders, doubles or drops messages, and a commit that is applied twice, are noticed" "$SIM" --self-test
+ok "links that reorder, double or drop messages, and faults planted in healing and commits, are noticed" "$SIM" --self-test
 note "$out"
 exits 1 "a failing run is a failure" "$SIM" --seed=1 --break=drop
 replay=$(sed -n 's/^replay: t.sim.sim //p' <<<"$out" | head -n 1)

@@ -32,7 +32,8 @@ jobs_violations() {
             next
         }
         {
-            listed[$1] = 1
+            if (++listed[$1] == 2)
+                print "job " $1 ": is on record twice"
             if ($2 !~ /^(completed|failed|canceled|timeout)$/)
                 print "job " $1 ": has not ended: \"" $2 "\""
             if ($2 == "completed" && runs[$1] != $3)

@@ -33,6 +33,7 @@ planted "a job that failed and ran twice" "job 4: task 0 ran twice" line runs "4
 planted "an id that was given twice" "id 1 was given to two jobs" line accepted "1 1 any"
 planted "an accepted job that is not there" "job 5: was accepted, and is not on record" sed -i /^5/d listed
 planted "one that ran and is not there" "job 4: ran, and is not on record" sed -i /^4/d listed
+planted "a lost job that is recorded twice" "job 4: is on record twice" line listed "4 failed 1"
 planted "one that has not ended" 'job 4: has not ended: "running"' sed -i 's/4 failed/4 running/' listed
 planted "one without a result" 'job 4: has not ended: ""' sed -i 's/^4 .*/4/' listed
 planted "one that completed and did not run" "job 1: completed, and 0 of 1 tasks ran" sed -i '/^1/d' runs

@@ -383,6 +383,27 @@ static void check_nodes(struct jobs *j, uint64_t id, const char *R, size_t len, 
     rset_destroy(rs);
 }
 
+/* A planted fault: the end of a job that has lost a node is on record once more. */
+static void end_twice(struct jobs *j, struct audit_job *job)
+{
+    const char *finish = strstr(job->log, "\"finish\"");
+    const char *begin = finish, *end = finish ? strchr(finish, '\n') : NULL;
+    size_t line;
+    char *log;
+
+    if (!end || !strstr(job->log, "lost the tasks"))
+        return;
+    while (begin > job->log && begin[-1] != '\n')
+        begin--;
+    line = (size_t)(end + 1 - begin);
+    log = sim_alloc(j->s, job->log_len + line + 1);
+    memcpy(log, job->log, (size_t)(end + 1 - job->log));
+    memcpy(log + (end + 1 - job->log), begin, job->log_len - (size_t)(begin - job->log));
+    job->log = log;
+    job->log_len += line;
+    j->s->broke++;
+}
+
 static void prove_job(struct jobs *j, audit_t *a, uint64_t id)
 {
     struct jobs_rec *rec = hmap_get_u64(j->recs, id);
@@ -392,6 +413,8 @@ static void prove_job(struct jobs *j, audit_t *a, uint64_t id)
 
     snprintf(key, sizeof(key), "job.%" PRIu64 ".eventlog", id);
     job.log = value(j, key, &job.log_len);
+    if (j->s->cfg.plant == PLANT_LOST_TWICE && job.log)
+        end_twice(j, &job);
     snprintf(key, sizeof(key), "job.%" PRIu64 ".R", id);
     job.R = value(j, key, &job.R_len);
     snprintf(key, sizeof(key), "job.%" PRIu64 ".jobspec", id);

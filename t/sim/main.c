@@ -88,6 +88,14 @@ static const struct {
     {"no-dependency", PLANT_NO_DEPENDENCY, &scenario_jobs},
     {"no-limit", PLANT_NO_LIMIT, &scenario_jobs},
     {"commit-twice", PLANT_COMMIT_TWICE, &scenario_commit},
+    {"lost-twice", PLANT_LOST_TWICE, &scenario_jobs},
+    {"event-twice", PLANT_EVENT_TWICE, &scenario_heal},
+    {"answer-twice", PLANT_ANSWER_TWICE, &scenario_heal},
+    {"forget", PLANT_FORGET, &scenario_heal},
+    {"lying", PLANT_LYING, &scenario_heal},
+    {"boasting", PLANT_BOASTING, &scenario_heal},
+    {"stale", PLANT_STALE, &scenario_heal},
+    {"zombie", PLANT_ZOMBIE, &scenario_heal},
 };
 #define NPLANTS (sizeof(plants) / sizeof(plants[0]))
 
@@ -277,12 +285,13 @@ static int usage(FILE *f)
     fputs("Usage: sim [--seed=S] [--size=N] [--scenario=NAME] [--topology=SPEC] [--trace]\n"
           "       sim --check[=SEEDS] [--seed=FIRST] [--large=N] [--large-every=K]\n"
           "       sim --figures [--size=N] [--topology=SPEC]    messages per operation\n"
-          "       sim --self-test [--scenario=jobs|commit]      is a broken link (or service) "
+          "       sim --self-test [--scenario=jobs|commit|heal] is a broken link (or service) "
           "noticed?\n"
           "  --break=reorder|dup|drop   break the link now and then\n"
           "  --plant=NAME               plant a fault in what services say: with --scenario=jobs\n"
           "      lost-end, wrong-code, immortal, double-alloc, lost-alloc, lost-free, wrong-id,\n"
-          "      no-dependency, no-limit; with --scenario=commit commit-twice\n"
+          "      no-dependency, no-limit, lost-twice; with --scenario=commit commit-twice; with\n"
+          "      --scenario=heal event-twice, answer-twice, forget, lying, boasting, stale, zombie\n"
           "Scenarios:\n",
           f);
     for (size_t i = 0; scenarios[i]; i++)

@@ -284,6 +284,8 @@ static int net_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t 
         flux_msg_destroy(msg);
         msg = copy;
     }
+    if (s->cfg.plant != PLANT_NONE && flux_msg_type(msg) == FLUX_MSG_CONTROL)
+        msg = plant_heal_control(n, msg);
     delay = sim_draw(s, &s->link_delay);
     if (!sabotage(s, ch, msg, delay) && depart(ch, msg, delay) < 0)
         flux_msg_destroy(msg);

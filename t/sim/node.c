@@ -222,12 +222,15 @@ static int handle_send(void *impl, flux_msg_t *msg)
     return rc;
 }
 
-static void endpoint_send(void *arg, flux_msg_t *msg)
+void node_deliver(struct sim_ep *e, flux_msg_t *msg)
 {
-    struct sim_ep *e = arg;
-
     if (e->gone || put_off(e, &e->last_out, to_handle, msg) < 0)
         flux_msg_destroy(msg);
+}
+
+static void endpoint_send(void *arg, flux_msg_t *msg)
+{
+    node_deliver(arg, msg);
 }
 
 static const struct flux_handle_ops handle_ops = {.send = handle_send};
@@ -425,6 +428,7 @@ void node_start(struct node *n)
         return;
     }
     n->state = NODE_ON;
+    n->starts++;
     core_set_link(n->core, &sim_link_ops, n);
     sim_modules_load(n);
     if (core_start(n->core) < 0)

@@ -167,6 +167,8 @@ flux_msg_t *plant_message(struct sim_ep *e, flux_msg_t *msg)
 
     if (s->cfg.plant == PLANT_COMMIT_TWICE)
         return commit(e, msg);
+    if (s->cfg.plant >= PLANT_EVENT_TWICE)
+        return plant_heal_message(e, msg);
     if (s->cfg.plant == PLANT_NO_DEPENDENCY || s->cfg.plant == PLANT_NO_LIMIT)
         return is(e, msg, "job", FLUX_MSG_REQUEST, "job.submit")
                    ? submission(s, msg,

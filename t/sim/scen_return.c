@@ -8,6 +8,10 @@
  * the ring, and a barrier with a participant at each rank, which a rank that still counts somewhere
  * as lost would end.
  *
+ * In `heal`, clients that survive enter a barrier while brokers die, and all of them pass it, none
+ * before the last has entered; clients write to a service that knows who must not (ledger.c); and
+ * earlier brokers of ranks that are up again come back (zombie.c).
+ *
  * In the scenario `many` one in a hundred dies in one moment, in sessions of any size.
  */
 #include "config.h"
@@ -17,18 +21,24 @@
 #include <string.h>
 
 #include "echo.h"
+#include "ledger.h"
 #include "sim.h"
 
 #define ROUNDS 3
 #define VICTIMS_MAX 4
 #define LISTENERS 16
 #define TICKS 30
+#define MEMBERS 16
 
 struct returns {
     sim_t *s;
     unsigned answers, passed, asked;
     struct sim_ep *listeners[LISTENERS]; /* node.c verifies that they get each event, once */
     unsigned nlisteners;
+    /* The barrier while brokers die. */
+    struct sim_ep *members[MEMBERS];
+    unsigned nmembers, entered, let_through;
+    char *across; /* the payload of "barrier.enter" */
 };
 
 static void die(void *arg, void *data)
@@ -160,11 +170,23 @@ static void tick(void *arg, void *data)
         sim_fail(rs->s, "cannot publish an event");
 }
 
-/* Publish while brokers die, and orphans connect. */
+static void write_one(void *arg, void *data)
+{
+    struct returns *rs = arg;
+
+    (void)data;
+    ledger_write(rs->s, sim_random_alive(rs->s));
+}
+
+/* Publish and write while brokers die, and orphans connect. */
 static void ticks(struct returns *rs)
 {
-    for (unsigned i = 0; i < TICKS; i++)
-        sim_at(rs->s, sim_now(rs->s) + rng_below(&rs->s->rng, 400) * SIM_MS, tick, rs, NULL);
+    sim_t *s = rs->s;
+
+    for (unsigned i = 0; i < TICKS; i++) {
+        sim_at(s, sim_now(s) + rng_below(&s->rng, 400) * SIM_MS, tick, rs, NULL);
+        sim_at(s, sim_now(s) + rng_below(&s->rng, 400) * SIM_MS, write_one, rs, NULL);
+    }
 }
 
 /* Those whose broker lives have got all events. */
@@ -180,6 +202,61 @@ static void expect_heard(const struct returns *rs)
             sim_fail(s, "a listener at rank %u has got events up to %llu of %llu", e->broker->rank,
                      (unsigned long long)e->last_event, (unsigned long long)newest);
     }
+}
+
+/* --- a barrier while brokers die --- */
+
+static void across_cb(flux_future_t *f, void *arg)
+{
+    struct returns *rs = arg;
+
+    if (flux_future_errnum(f) != 0)
+        sim_fail(rs->s, "no participant has died, and yet a barrier failed: %s",
+                 flux_future_error(f));
+    else if (rs->entered < rs->nmembers)
+        sim_fail(rs->s, "a barrier was passed when %u of %u had entered", rs->entered,
+                 rs->nmembers);
+    rs->let_through++;
+    flux_future_destroy(f);
+}
+
+static void enter(void *arg, void *data)
+{
+    struct returns *rs = arg;
+    struct sim_ep *e = data;
+
+    rs->entered++;
+    then(rs, flux_rpc(e->h, "barrier.enter", rs->across, FLUX_NODEID_ANY, 0), across_cb);
+}
+
+/* Participants at ranks that are not about to die. */
+static void enter_across(struct returns *rs, const idset_t *victims, unsigned round)
+{
+    sim_t *s = rs->s;
+    idset_t *ranks = idset_create();
+    char *text = NULL;
+
+    rs->nmembers = rs->entered = rs->let_through = 0;
+    free(rs->across);
+    rs->across = NULL;
+    for (unsigned i = 0; ranks && i < MEMBERS; i++) {
+        uint32_t r = rng_below(&s->rng, s->cfg.size);
+
+        if (idset_test(victims, r) || idset_set(ranks, r) < 0)
+            continue;
+        if (!(rs->members[rs->nmembers] = sim_client_add(s, r, "member")))
+            break;
+        sim_at(s, sim_now(s) + rng_below(&s->rng, 400) * SIM_MS, enter, rs,
+               rs->members[rs->nmembers++]);
+    }
+    text = ranks ? idset_format(ranks, 0) : NULL;
+    if (!text || asprintf(&rs->across, "{\"name\":\"across-%u\",\"nprocs\":%u,\"ranks\":\"%s\"}",
+                          round, rs->nmembers, text) < 0) {
+        rs->across = NULL;
+        sim_fail(s, "out of memory");
+    }
+    free(text);
+    idset_destroy(ranks);
 }
 
 /* Who lives is up, and has a way to the root; who is dead is lost. */
@@ -209,6 +286,73 @@ static void expect_healed(const struct returns *rs)
         expect_heard(rs);
 }
 
+/* Brokers that were lost come back to those above them, while others write. */
+static void zombies(struct returns *rs)
+{
+    sim_t *s = rs->s;
+
+    for (uint32_t r = 1; r < s->cfg.size && !s->failed; r++)
+        zombie_visit(s, r);
+    ticks(rs);
+    sim_run_for(s, 3 * SIM_S);
+}
+
+/* Brokers die.  With healing, all others go on. */
+static void lose_some(struct returns *rs, unsigned round)
+{
+    sim_t *s = rs->s;
+    idset_t *victims = idset_create();
+
+    for (unsigned i = rng_range(&s->rng, 1, VICTIMS_MAX); victims && i > 0; i--) {
+        uint32_t r = rng_range(&s->rng, 1, s->cfg.size - 1);
+
+        sim_at(s, sim_now(s) + rng_below(&s->rng, 100) * SIM_MS, die, &s->nodes[r], NULL);
+        (void)idset_set(victims, r);
+    }
+    if (victims && s->cfg.heal > 0.) {
+        ticks(rs);
+        enter_across(rs, victims, round);
+    }
+    idset_destroy(victims);
+    sim_run_for(s, rng_range(&s->rng, 100, 400) * SIM_MS); /* all of them die */
+    if (s->cfg.heal <= 0.)
+        return;
+    sim_run_for(s, (int64_t)(2. * s->cfg.heal * 1e9) + sim_max_delay(s) * 4 * s->cfg.size);
+    expect_healed(rs);
+    if (!s->failed && rs->let_through != rs->nmembers)
+        sim_fail(s, "%u of %u participants were let through a barrier", rs->let_through,
+                 rs->nmembers);
+    zombies(rs);
+    if (!s->failed)
+        everybody_serves(rs, round);
+}
+
+/* Start again who is down, until all are up. */
+static void bring_back(struct returns *rs, unsigned round)
+{
+    sim_t *s = rs->s;
+
+    for (unsigned i = 0; !s->failed && (start_some(s) || !all_run(s)); i++) {
+        if (i == 2000)
+            sim_fail(s, "not everybody came back");
+        if (s->cfg.heal > 0.)
+            ledger_write(s, sim_random_alive(s));
+        sim_run_for(s, 100 * SIM_MS);
+    }
+    if (!s->failed && s->cfg.heal > 0.) {
+        ticks(rs);
+        sim_run_for(s, SIM_S);
+        zombies(rs);
+    }
+    /* The event that the last one is up reaches all. */
+    sim_run_for(s, SIM_S + sim_max_delay(s) * s->cfg.size);
+    if (!s->failed && (!idset_empty(core_ranks_lost(s->nodes[0].core)) ||
+                       idset_count(core_ranks_up(s->nodes[0].core)) != s->cfg.size))
+        sim_fail(s, "all are up, and rank 0 does not know");
+    if (!s->failed)
+        everybody_serves(rs, round);
+}
+
 static void return_run(sim_t *s)
 {
     struct returns *rs = sim_alloc(s, sizeof(*rs));
@@ -216,36 +360,17 @@ static void return_run(sim_t *s)
     rs->s = s;
     if (s->cfg.size < 2 || !sim_boot(s))
         return;
-    if (s->cfg.heal > 0.)
+    if (s->cfg.heal > 0.) {
+        ledger_start(s);
         listen(rs);
+    }
     for (unsigned round = 0; round < ROUNDS && !s->failed; round++) {
-        if (s->cfg.heal > 0.)
-            ticks(rs);
-        for (unsigned i = rng_range(&s->rng, 1, VICTIMS_MAX); i > 0; i--)
-            sim_at(s, sim_now(s) + rng_below(&s->rng, 100) * SIM_MS, die,
-                   &s->nodes[rng_range(&s->rng, 1, s->cfg.size - 1)], NULL);
-        sim_run_for(s, rng_range(&s->rng, 100, 400) * SIM_MS); /* all of them die */
-        if (s->cfg.heal > 0.) {
-            sim_run_for(s, (int64_t)(2. * s->cfg.heal * 1e9) + sim_max_delay(s) * 4 * s->cfg.size);
-            expect_healed(rs);
-            if (!s->failed)
-                everybody_serves(rs, round);
-        }
-        for (unsigned i = 0; !s->failed && (start_some(s) || !all_run(s)); i++) {
-            if (i == 2000)
-                sim_fail(s, "not everybody came back");
-            sim_run_for(s, 100 * SIM_MS);
-        }
-        /* The event that the last one is up reaches all. */
-        sim_run_for(s, SIM_S + sim_max_delay(s) * s->cfg.size);
-        if (!s->failed && (!idset_empty(core_ranks_lost(s->nodes[0].core)) ||
-                           idset_count(core_ranks_up(s->nodes[0].core)) != s->cfg.size))
-            sim_fail(s, "all are up, and rank 0 does not know");
-        if (!s->failed)
-            everybody_serves(rs, round);
+        lose_some(rs, round);
+        bring_back(rs, round);
     }
     sim_run_for(s, SIM_S + sim_max_delay(s) * 4 * s->cfg.size);
     sim_check_quiet(s);
+    free(rs->across);
 }
 
 /* One in a hundred dies in the same moment.  All others are whole again after the limit of one heal

@@ -44,7 +44,16 @@ enum sim_plant {
     PLANT_WRONG_ID,      /* a client is told another id */
     PLANT_NO_DEPENDENCY, /* dependencies are dropped from what is submitted */
     PLANT_NO_LIMIT,      /* so are time limits */
-    PLANT_COMMIT_TWICE   /* a commit that is sent again has no number */
+    PLANT_COMMIT_TWICE,  /* a commit that is sent again has no number */
+    PLANT_LOST_TWICE,    /* the end of a job is on record twice */
+    /* In what brokers say while they heal (plant_heal.c, zombie.c). */
+    PLANT_EVENT_TWICE,  /* an event is repeated below a broker that has moved */
+    PLANT_ANSWER_TWICE, /* a request is answered twice */
+    PLANT_FORGET,       /* a barrier forgets what a subtree has reported */
+    PLANT_LYING,        /* a broker that moves does not name all ranks below, */
+    PLANT_BOASTING,     /* ... or names one that is not there */
+    PLANT_STALE,        /* an earlier incarnation of a rank is accepted */
+    PLANT_ZOMBIE        /* an earlier broker of a rank still writes */
 };
 
 /* Modules. */
@@ -134,6 +143,7 @@ struct node {
     int64_t still_since; /* a scenario has stopped it; INT64_MAX: not */
     int64_t still_until; /* ... the last time */
     int64_t start_at;
+    unsigned starts; /* brokers of this rank so far */
     flux_reactor_t *reactor;
     core_t *core;
     struct list_node eps;             /* struct sim_ep */
@@ -258,6 +268,8 @@ struct sim_ep *sim_client_add(sim_t *s, uint32_t rank, const char *name);
 /* The client's process dies. */
 void sim_client_remove(struct sim_ep *e);
 struct sim_ep *node_ep_add(struct node *n, enum endpoint_kind kind, const char *name);
+/* The core has a message (taken over) for a client or module. */
+void node_deliver(struct sim_ep *e, flux_msg_t *msg);
 /* Cores of a node, as the emulated inventory says (probe.c). */
 unsigned sim_node_cores(const sim_t *s, uint32_t rank);
 
@@ -280,6 +292,10 @@ void sim_module_stop(struct sim_ep *e, bool reload);
 /* A message is about to reach a client or module: it may be changed (taken over, another one is
  * returned). */
 flux_msg_t *plant_message(struct sim_ep *e, flux_msg_t *msg);
+/* The same for faults of healing (plant_heal.c). */
+flux_msg_t *plant_heal_message(struct sim_ep *e, flux_msg_t *msg);
+/* A message is about to be sent to another broker. */
+flux_msg_t *plant_heal_control(struct node *n, flux_msg_t *msg);
 
 /* --- faults (fault.c) --- */
 
