@@ -243,8 +243,8 @@ static void figure_heal(struct state *st, uint32_t rank)
     node_kill(&s->nodes[rank]);
     sim_run_for(s, 20 * SIM_S);
     snprintf(name, sizeof(name), "heal (rank %u)", rank);
-    report(st, &(struct figure){name, d - 1 + c * (d + 1), c * (c + 3), (n - 1) * (c + 1),
-                                "d-1 + c(d+1); c(c+3); (N-1)(c+1)"});
+    report(st, &(struct figure){name, d - 1 + c * (d + 2), c * (c + 3), (n - 1) * (c + 1),
+                                "d-1 + c(d+2); c(c+3); (N-1)(c+1)"});
 }
 
 static void figures_heal_first(struct state *st, uint64_t sum)
