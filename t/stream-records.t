@@ -48,6 +48,22 @@ for transport in ring tcp; do
     is "$(wc -l <$transport.json)" $STEPS "in all steps"
 done
 
+# Python reads the same, and writes it again.
+if [ -e "$BUILDDIR/src/bindings/python/lib/flux/_libflux.so" ]; then
+    # shellcheck source=t/python/lib.sh
+    . "$SRCDIR/t/python/lib.sh"
+    "$RECORDS" print "$SEED" $STEPS >expected.json
+    ok "Python reads all values" "$PYTHON" "$SRCDIR/t/stream/records.py" check random.rec expected.json
+    for transport in ring tcp; do
+        "$PYTHON" "$SRCDIR/t/stream/records.py" copy random.rec python-$transport &
+        writer=$!
+        ok "what Python writes is read in C by $transport" \
+            env FLUX_STREAM_TRANSPORT=$transport "$RECORDS" read python-$transport "$SEED" $STEPS
+        wait $writer
+        is $? 0 "and has been written"
+    done
+fi
+
 # The formats of a stream, which a reader that comes late asks for.
 mkfifo held.in
 "$RECORDS" write held "$SEED" 1 hold <>held.in >held.out &

@@ -1,6 +1,7 @@
 """Streams: in a session of 2 brokers."""
 
 import array
+import dataclasses
 import errno
 import gc
 import os
@@ -11,9 +12,26 @@ import sys
 import tempfile
 import time
 import unittest
+from typing import Annotated, List, Optional
 
 import flux
 from test_handle import Case, asleep
+
+
+@dataclasses.dataclass
+class Bond:
+    to: int
+    length: float
+
+
+@dataclasses.dataclass
+class Atom:
+    id: int
+    name: str
+    at: Annotated[List[float], "f32[3]"]
+    bonds: List[Bond]
+    charge: Optional[float] = None
+    next: Optional[Bond] = None
 
 
 class StreamTest(Case):
@@ -546,3 +564,78 @@ class StreamTest(Case):
                 for wrong in (numpy.s_[5], numpy.s_[::-1], numpy.s_[0, 0, 0, 0]):
                     with self.assertRaises(IndexError):
                         step[(name, *wrong) if isinstance(wrong, tuple) else (name, wrong)]
+
+    def test_records(self):
+        """records: dicts and dataclasses, of other versions, and structured arrays"""
+
+        later = flux.RecordFormat(
+            """
+            record atom
+              field charge f64 optional
+              field id i64
+              field n_bonds u64
+              field mass f32
+              attr default "12.5"
+              field at f64[3]
+            """
+        )
+        one = Atom(7, "C", [0.5, 1.5, 2.5], [Bond(8, 1.0), Bond(9, 2.0)], next=Bond(1, 0.5))
+        two = Atom(8, "", [1.0, 2.0, 3.0], [], charge=-1.0)
+        text = "record pair\n field n u8\n field x i32[n][2]\n field tag char[4]\n"
+        pair = {"x": [[1, 2], [3, 4]], "tag": "ab"}
+        with self.h.stream_writer("py.r") as out, self.h.stream_reader("py.r") as steps:
+            out.put("one", one, format=Atom)
+            out.put("all", [one, two], format=Atom)
+            out.put("pair", pair, format=text)
+            out.end_step()
+            step = steps.begin_step(timeout=60)
+            self.assertEqual(step.records("one", format=Atom), one)
+            self.assertEqual(step.records("all", format=Atom), [one, two])
+            self.assertEqual(step.records("one")["bonds"][1], {"to": 9, "length": 2.0})
+            self.assertEqual(
+                step.records("all", format=later)[1],
+                {"charge": -1.0, "id": 8, "n_bonds": 0, "mass": 12.5, "at": [1.0, 2.0, 3.0]},
+            )
+            self.assertEqual(
+                step.records("pair"), {"n": 2, "x": [[1, 2], [3, 4]], "tag": b"ab\0\0"}
+            )
+            self.assertEqual(step.inquire("all", 0).format, flux.RecordFormat.of(Atom).id)
+            self.assertEqual(step.format("pair").text, flux.RecordFormat(text).text)
+            wrong = flux.RecordFormat("record atom\nfield id i8\n")
+            with self.assertRaisesRegex(flux.FluxError, "field atom.id"):
+                step.records("one", format=wrong)
+            for bad, why in (
+                ({"x": [[1, 2], [3, 4]], "n": 3, "tag": ""}, "field pair.x has 2 elements, not 3"),
+                ({"x": [], "tag": "abcde"}, "field pair.tag has 5"),
+                ({"x": [[1, 1 << 40]], "tag": ""}, "field pair.x of type i32"),
+                ({"x": []}, "field pair.tag has no value"),
+                ({"x": [], "tag": "", "y": 1}, "no field y"),
+            ):
+                with self.assertRaisesRegex(ValueError, why):
+                    out.put("bad", bad, format=text)
+        self.fails(errno.EINVAL, flux.RecordFormat, "record r\nfield x f63\n")
+
+    def test_structured(self):
+        """structured arrays of NumPy: over the memory of a writer, and parts of global ones"""
+        try:
+            import numpy
+        except ImportError:
+            raise unittest.SkipTest("no numpy") from None
+        inner = numpy.dtype([("x", "f4"), ("tag", "S3")])
+        fields = [("id", "u8"), ("at", "f8", (2, 3)), ("in", inner), ("on", "?")]
+        kind = numpy.dtype(fields, align=True)
+        made = numpy.zeros(12, kind)
+        made["id"] = numpy.arange(12)
+        made["in"]["x"] = made["id"] / 2
+        made["in"]["tag"] = b"ab"
+        made["on"] = made["id"] % 2
+        with self.h.stream_writer("py.n") as out, self.h.stream_reader("py.n") as steps:
+            out.put("own", made.reshape(3, 4))
+            out.put("G", made.reshape(3, 4), shape=(3, 4))
+            self.assertRaises(TypeError, out.put, "x", made.astype(kind.newbyteorder()))
+            out.end_step()
+            step = steps.begin_step(timeout=60)
+            self.assertTrue((step.array("own") == made.reshape(3, 4)).all())
+            self.assertFalse(step.array("own").flags.owndata)
+            self.assertTrue((step["G", 1:, ::2] == made.reshape(3, 4)[1:, ::2]).all())
+            self.assertEqual(step.records("own")[5]["in"], {"x": 2.5, "tag": b"ab\0"})

@@ -1,16 +1,16 @@
 /* records.c - programs that record, write and read random records, for t/stream-records.t.
  *
- *    records record FILE SEED STEPS     a recording, in both byte orders and with all layouts
- *    records write NAME SEED STEPS [hold]   a stream, from structs of this host; hold: wait for a line
- *                                       of input before the stream is closed, or with a number, before
- *                                       the step of this number
- *    records read NAME SEED STEPS       read a stream, and compare all values with those of the seed
- *    records atoms NAME READERS         a step of a few records, for readers as many
- *    records print SEED STEPS           what has to be read, as JSON: a line for each step
+ *    records record FILE SEED STEPS    a recording, in both byte orders and with all layouts
+ *    records write NAME SEED STEPS [hold [STEP]]
+ *                                      a stream, from structs of this host; hold: wait for a line
+ *                                      of input before this step, or before the end
+ *    records read NAME SEED STEPS      read a stream, and compare it with the values of the seed
+ *    records atoms NAME READERS        a step of a few records, for readers as many
+ *    records print SEED STEPS          what has to be read, as JSON: a line for each step
  *
- * A step has the variables "r0" to "r3": arrays of 1 to 3 records, each of a random format; those of
- * odd numbers are big-endian in a recording.  In JSON, arrays of `char` and `bytes` are strings of
- * hexadecimal digits after "hex:", and numbers that are not finite are null.
+ * A step has the variables "r0" to "r3": arrays of 1 to 3 records, each of a random format; those
+ * of odd numbers are big-endian in a recording.  In JSON, arrays of `char` and `bytes` are strings
+ * of hexadecimal digits after "hex:", and numbers that are not finite are null.
  */
 #include "config.h"
 #include <check.h>

@@ -323,6 +323,42 @@ flux_stream_t *flux_stream_open(flux_t *h, const char *name, int mode,
 void flux_stream_close(flux_stream_t *s);
 void flux_stream_leave(flux_stream_t *s);
 int flux_stream_put(flux_stream_t *s, const char *var, const void *data, size_t len, errmsg_t *err);
+typedef ... stream_format_t;
+#define STREAM_OPTIONAL ...
+struct stream_attr {
+    const char *name;
+    const char *value;
+};
+struct stream_extent {
+    uint64_t fixed;
+    size_t field;
+};
+struct stream_field {
+    const char *name;
+    int type;
+    unsigned flags;
+    size_t offset;
+    const stream_format_t *of;
+    unsigned ndims;
+    struct stream_extent dims[8];
+    const struct stream_attr *attrs;
+    size_t elem;
+    bool slot;
+    bool pointers;
+    ...;
+};
+stream_format_t *stream_format_sketch(const char *text, errmsg_t *err);
+stream_format_t *stream_format_native(const stream_format_t *f, errmsg_t *err);
+void stream_format_destroy(stream_format_t *f);
+const char *stream_format_text(const stream_format_t *f);
+uint64_t stream_format_id(const stream_format_t *f);
+const char *stream_format_name(const stream_format_t *f);
+size_t stream_format_size(const stream_format_t *f);
+bool stream_format_flat(const stream_format_t *f);
+size_t stream_format_count(const stream_format_t *f);
+const struct stream_field *stream_format_field(const stream_format_t *f, size_t i);
+const char *stream_format_lookup(const struct stream_attr *attrs, const char *name);
+const char *stream_elem_name(int type);
 struct flux_stream_array {
     const char *type;
     unsigned ndims;
@@ -330,6 +366,7 @@ struct flux_stream_array {
     const uint64_t *offset;
     const uint64_t *count;
     bool columns;
+    const stream_format_t *format;
     ...;
 };
 int flux_stream_put_array(flux_stream_t *s, const char *var, const struct flux_stream_array *array,
@@ -356,6 +393,7 @@ int flux_stream_get(flux_stream_t *s, uint32_t writer, const char *var, const vo
 struct flux_stream_info {
     const char *type;
     size_t elem;
+    uint64_t format;
     bool global;
     bool columns;
     unsigned ndims;
@@ -369,6 +407,12 @@ int flux_stream_inquire(flux_stream_t *s, uint32_t writer, const char *var,
 int flux_stream_get_box(flux_stream_t *s, const char *var, const uint64_t *start,
                         const uint64_t *count, const uint64_t *stride, void *buf, size_t size,
                         errmsg_t *err);
+const stream_format_t *flux_stream_format(flux_stream_t *s, const char *var, errmsg_t *err);
+int flux_stream_get_records(flux_stream_t *s, uint32_t writer, const char *var,
+                            const stream_format_t *f, const void **recs, size_t *n, errmsg_t *err);
+int flux_stream_get_record_box(flux_stream_t *s, const char *var, const uint64_t *start,
+                               const uint64_t *count, const uint64_t *stride,
+                               const stream_format_t *f, void *buf, size_t size, errmsg_t *err);
 int flux_stream_put_all(flux_stream_t *to, flux_stream_t *from, uint32_t writer, errmsg_t *err);
 flux_stream_t *flux_stream_open_file(const char *path, errmsg_t *err);
 struct flux_stream_file {

@@ -107,7 +107,7 @@ extern const struct flux_schema stream_throttle_schema;
 
 struct stream_text {
     const char *format; /* "": only formats of records were defined */
-    json_t *ids;        /* of these, hexadecimal digits, if no id was asked for */
+    json_t *ids;        /* of these, hexadecimal digits, if no id was asked for; NULL: none */
 };
 extern const struct flux_schema stream_text_schema;
 

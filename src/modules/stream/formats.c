@@ -230,7 +230,7 @@ void formats_define_cb(flux_t *h, const flux_msg_t *req, void *arg)
 static void description_tell(struct stream *s, const flux_msg_t *req)
 {
     const struct definition *d = definition_find(s, "");
-    struct stream_text out = {d ? d->text : "", json_array()};
+    struct stream_text out = {d ? d->text : "", s->nformats > 0 ? json_array() : NULL};
 
     LIST_FOREACH(it, &s->formats)
     {
@@ -238,7 +238,7 @@ static void description_tell(struct stream *s, const flux_msg_t *req)
         if (d->id[0])
             json_array_append_new(out.ids, json_string(d->id));
     }
-    if (!out.ids)
+    if (!out.ids && s->nformats > 0)
         flux_respond_error(s->ctx->h, req, ENOMEM, "out of memory for stream '%s'", s->name);
     else
         flux_respond_struct(s->ctx->h, req, &stream_text_schema, &out);

@@ -32,6 +32,7 @@ from .job import (
     make_jobspec,
 )
 from .kvs import KVS, Snapshot, Transaction
+from .records import RecordFormat
 from .stream import Recording, Step, StreamReader, StreamWriter, Variable
 
 __version__ = _ffi.string(_lib.pyflux_version()).decode()

@@ -24,6 +24,7 @@ from typing import (
     TYPE_CHECKING,
     Any,
     AsyncIterator,
+    Dict,
     Iterator,
     List,
     Optional,
@@ -35,6 +36,7 @@ from typing import (
 from . import _c
 from ._libflux import ffi, lib
 from .errors import FluxError, fail_with, make_error
+from .records import RecordFormat
 
 if TYPE_CHECKING:
     from .handle import Handle
@@ -44,6 +46,7 @@ __all__ = ["Recording", "StreamReader", "StreamWriter", "Step", "Variable"]
 # libstream waits in one call, which a signal does not end: look for signals as often.
 _SLICE = 0.5
 _MAX_DIMS = 16
+_FORMATS_MAX = 256  # formats of records that a reader keeps
 # Kinds of elements: of the buffer protocol, and NumPy's names for those of libstream.
 _KINDS = {"b": "i", "h": "i", "i": "i", "l": "i", "q": "i", "n": "i"}
 _KINDS.update({kind.upper(): "u" for kind in _KINDS}, e="f", f="f", d="f", Zf="c", Zd="c")
@@ -54,17 +57,20 @@ _NUMPY = {"bool": "?", "char": "S1", "bytes": "V1"}
 class Variable:
     """What a variable of a step is (`Step.inquire()`)."""
 
-    type: str  # "i8" to "u64", "f32", "f64", "c64", "c128", "bool", "char", "bytes"
+    type: str  # "i8" to "u64", "f32", "f64", "c64", "c128", "bool", "char", "bytes", "record"
     elem: int  # bytes of an element
     is_global: bool
     columns: bool  # the first dimension is the fastest, as in Fortran
     shape: Tuple[int, ...]  # of the global array, or of that of the writer
     offset: Tuple[int, ...]  # of the piece of the writer
     count: Tuple[int, ...]
+    format: Optional[str] = None  # id of the format of records
 
     @property
     def dtype(self) -> str:
-        """The type as NumPy has it."""
+        """The type as NumPy has it; of records `Step.format()` says it."""
+        if self.format:
+            raise TypeError("the type of records is that of their format")
         if self.type in _NUMPY:
             return _NUMPY[self.type]
         return f"{self.type[0]}{self.elem}"
@@ -194,8 +200,13 @@ class StreamWriter(_Stream):
         shape: Optional[Sequence[int]] = None,
         offset: Optional[Sequence[int]] = None,
         pinned: bool = False,
+        format: Union[RecordFormat, str, type, None] = None,
     ) -> None:
         """Add a variable to the step: an array of NumPy, an array.array, a memoryview, or bytes.
+
+        With a `format`, `data` is a record (a dict, or an instance of a dataclass), or a list of
+        records, which are copied now; the format may also be a dataclass, or a text (`RecordFormat`).
+        A structured array of NumPy is an array of records without it.
 
         Arrays keep their type and shape; bytes are bytes. With `shape` and `offset`, the array is a
         piece of a global array of that shape, and begins there. Data are read by `end_step()`, and
@@ -205,6 +216,44 @@ class StreamWriter(_Stream):
         """
         pointer = self._pointer()
         name = _c.text(variable, "the variable")
+        err = ffi.new("errmsg_t *")
+        if format is None and getattr(getattr(data, "dtype", None), "names", None):
+            format = RecordFormat.from_dtype(data.dtype)
+            if not data.dtype.isnative:
+                raise TypeError("records of the other byte order cannot be put into a stream")
+            self._put_records(name, data, format, data.shape, shape, offset)
+        elif format is not None:
+            kind = RecordFormat.of(format)
+            one = not isinstance(data, (list, tuple))
+            memory, inner = kind.pack([data] if one else data)
+            self._data.append(inner)
+            self._put_records(name, memory, kind, () if one else (len(data),), shape, offset)
+        else:
+            self._put_elements(variable, name, data, shape, offset)
+        if pinned and lib.flux_stream_pin(pointer, name, err) < 0:
+            fail_with(err)
+
+    def _put_records(self, name: bytes, data, kind: RecordFormat, count, shape, offset) -> None:
+        err = ffi.new("errmsg_t *")
+        array = ffi.new("struct flux_stream_array *")
+        place = [ffi.new("uint64_t[]", list(count)), ffi.NULL, ffi.NULL]
+        if shape is not None:
+            offset = offset if offset is not None else [0] * len(count)
+            if not len(shape) == len(offset) == len(count):
+                raise ValueError(f"shape and offset have {len(count)} dimensions")
+            place[1:] = [ffi.new("uint64_t[]", list(shape)), ffi.new("uint64_t[]", list(offset))]
+        elif offset is not None:
+            raise ValueError("an offset is that of a piece of an array with a shape")
+        array.ndims, array.format = len(count), kind._f
+        array.count, array.shape, array.offset = place
+        # What NumPy has is C-contiguous, or an error.
+        buffer = data if isinstance(data, ffi.CData) else ffi.from_buffer(data)
+        if lib.flux_stream_put_array(self._pointer(), name, array, buffer, err) < 0:
+            fail_with(err)
+        self._data.append((buffer, kind, place))
+
+    def _put_elements(self, variable: str, name: bytes, data, shape, offset) -> None:
+        pointer = self._pointer()
         err = ffi.new("errmsg_t *")
         plain = isinstance(data, (bytes, bytearray))
         if plain and (shape is not None or offset is not None):
@@ -234,8 +283,6 @@ class StreamWriter(_Stream):
         if rc < 0:
             fail_with(err)
         self._data.append(kept)
-        if pinned and lib.flux_stream_pin(pointer, name, err) < 0:
-            fail_with(err)
 
     def put_all(self, step: "Step", writer: int = 0) -> None:
         """Add all variables that a writer has put into a step, which must not be released before."""
@@ -342,6 +389,7 @@ class StreamReader(_Stream):
         self._grouped = options.get("group") is not None
         super().__init__(handle, name, lib.FLUX_STREAM_READ, options)
         self._step: Optional["Step"] = None
+        self._formats: Dict[Any, RecordFormat] = {}  # by the format of the writer
 
     @property
     def writers(self) -> int:
@@ -452,6 +500,7 @@ class Recording(StreamReader):
             fail_with(err)
         self._s = ffi.gc(pointer, lib.flux_stream_close)
         self._step = None
+        self._formats = {}
         info = ffi.new("struct flux_stream_file *")
         lib.flux_stream_file(pointer, info)
         self._name = _c.string(info.name)
@@ -562,14 +611,75 @@ class Step:
         )
         kind = _c.string(info.type)
         return Variable(
-            kind, info.elem, getattr(info, "global"), info.columns, shape, offset, count
+            kind,
+            info.elem,
+            getattr(info, "global"),
+            info.columns,
+            shape,
+            offset,
+            count,
+            f"{info.format:016x}" if info.format else None,
         )
 
+    def format(self, variable: str) -> RecordFormat:
+        """The format in which the records of a variable are, laid out for this host."""
+        err = ffi.new("errmsg_t *")
+        pointer = lib.flux_stream_format(self._pointer(), _c.text(variable, "the variable"), err)
+        if not pointer:
+            fail_with(err)
+        cache = self._reader._formats
+        if pointer not in cache:
+            if len(cache) >= _FORMATS_MAX:
+                cache.clear()
+            cache[pointer] = RecordFormat._native_of(pointer)
+        return cache[pointer]
+
+    def records(
+        self, variable: str, writer: int = 0, format: Union[RecordFormat, str, type, None] = None
+    ) -> Any:
+        """The records of a writer: a list, or one record if the variable is a single value.
+
+        Records are dicts. With a `format` they are converted to it: fields are found by name, those
+        that the writer does not have get their defaults; of a dataclass, they are its instances.
+        """
+        kind = self.format(variable) if format is None else RecordFormat.of(format)
+        pointer, count = self._records(variable, writer, kind)
+        values = kind.unpack(ffi.cast("char *", pointer), count)
+        return values if self.inquire(variable, writer).count else values[0]
+
+    def _records(self, variable: str, writer: int, kind: RecordFormat) -> Tuple[Any, int]:
+        err = ffi.new("errmsg_t *")
+        data = ffi.new("const void **")
+        count = ffi.new("size_t *")
+        name = _c.text(variable, "the variable")
+        rc = lib.flux_stream_get_records(self._pointer(), writer, name, kind._f, data, count, err)
+        if rc < 0:
+            fail_with(err)
+        return data[0], count[0]
+
+    def _record_array(self, v: Variable, variable: str, writer: int):
+        import numpy
+
+        kind = self.format(variable)
+        dtype = kind.dtype
+        pointer, count = self._records(variable, writer, kind)
+        raw = self.get(variable, writer)
+        if pointer == ffi.from_buffer(raw):
+            data = numpy.frombuffer(raw, dtype)
+        else:  # converted: it is valid until the step is released
+            data = numpy.frombuffer(bytes(ffi.buffer(pointer, count * kind.size)), dtype)
+        return data.reshape(v.count, order="F" if v.columns else "C")
+
     def array(self, variable: str, writer: int = 0):
-        """The piece of a writer as a read-only NumPy array over its memory."""
+        """The piece of a writer as a read-only NumPy array over its memory.
+
+        Records without pointers are a structured array.
+        """
         import numpy
 
         v = self.inquire(variable, writer)
+        if v.format:
+            return self._record_array(v, variable, writer)
         data = numpy.frombuffer(self.get(variable, writer), v.dtype)
         return data.reshape(v.count, order="F" if v.columns else "C")
 
@@ -597,7 +707,14 @@ class Step:
         err = ffi.new("errmsg_t *")
         name = _c.text(variable, "the variable")
         to = ffi.from_buffer(buffer, require_writable=True)
-        if lib.flux_stream_get_box(self._pointer(), name, *lists, to, len(to), err) < 0:
+        if v.format:
+            kind = self.format(variable)._f
+            rc = lib.flux_stream_get_record_box(
+                self._pointer(), name, *lists, kind, to, len(to), err
+            )
+        else:
+            rc = lib.flux_stream_get_box(self._pointer(), name, *lists, to, len(to), err)
+        if rc < 0:
             fail_with(err)
 
     def read(
@@ -613,7 +730,8 @@ class Step:
         v = self.inquire(variable)
         shape = tuple(v.shape if count is None else count)
         # Made in the order of the array, which is what is copied.
-        flat = numpy.empty(math.prod(shape), v.dtype)
+        dtype = self.format(variable).dtype if v.format else v.dtype
+        flat = numpy.empty(math.prod(shape), dtype)
         self.read_into(variable, flat, start, count, stride)
         return flat.reshape(shape, order="F" if v.columns else "C")
 

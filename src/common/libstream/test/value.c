@@ -268,6 +268,11 @@ static void make_value(struct chance *c, struct record *r, size_t i, unsigned de
     v->bytes = value_alloc(v->n * stream_elem_size(fd->type));
     for (size_t b = 0; b < v->n * stream_elem_size(fd->type); b++)
         v->bytes[b] = (uint8_t)(fd->type == STREAM_BOOL ? chance(c, 2) : chance(c, 256));
+    /* Languages without f32 do not keep the bits of what is not a number. */
+    for (uint64_t k = 0; (fd->type == STREAM_F32 || fd->type == STREAM_C64) &&
+                         k < v->n * stream_elem_size(fd->type) / 4;
+         k++)
+        v->bytes[4 * k + (STREAM_NATIVE == STREAM_LITTLE ? 3 : 0)] &= 0xbf;
     for (uint64_t k = 0; k < v->n; k++) {
         if (fd->type == STREAM_STRING)
             v->strings[k] = text(chance(c, 3) ? "string %llu" : "", chance(c, 100000));
