@@ -78,14 +78,21 @@ fault_return() {
 }
 
 # A broker of a host that is asked to end leaves: its node is drained, and the session goes on without it.
+# The ranks that are below it at that time leave with it.
 fault_leave() {
-    local r
+    local r k with
     enough || return 1
     draw ${#some[@]}
-    r=${some[$drawn]}
-    echo "ask the broker of rank $r to end"
+    # From there on, the first one that leaves two.
+    for r in "${some[@]:drawn}" "${some[@]:0:drawn}"; do
+        mapfile -t with < <(session_below "$r")
+        [ $((${#up[@]} - ${#with[@]})) -lt 2 ] || break
+    done
+    echo "ask the broker of rank $r to end, with which leave: ${with[*]}"
     kill -TERM "${pids[$r]}"
-    session_lose "$r"
+    for k in "${with[@]}"; do
+        session_lose "$k"
+    done
 }
 
 fault_stop() {
