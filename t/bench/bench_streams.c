@@ -6,10 +6,10 @@
  * make their rows in place.  A figure is the median of the rounds, in steps a second, from the
  * first reader that begins step WARM to the last one that ends the last step.
  *
- * By TCP, each way has bare TCP beside it in the same rounds: as many processes, and the connections
- * that have something to carry, over which writers send the same bytes of each step, with nothing
- * before or between them, and readers get them into their box.  Columns are sent as rows of the same
- * number of bytes, without being gathered.
+ * By TCP, each way has bare TCP beside it in the same rounds: as many processes, and the
+ * connections that have something to carry, over which writers send the same bytes of each step,
+ * with nothing before or between them, and readers get them into their box.  Columns are sent as
+ * rows of the same number of bytes, without being gathered.
  */
 #include "config.h"
 #include <errno.h>
