@@ -222,6 +222,17 @@ class StreamTest(Case):
                         copy = copies.begin_step(timeout=60)
                         self.assertEqual((copy.variables(), copy.pinned()), (names, ["x"]))
                         self.assertEqual(copy["x"], b"1")
+                    # A value that was pinned with a step that is not copied comes with the next one.
+                    out.put("x", b"2")
+                    out.end_step()
+                    steps.begin_step(timeout=60)
+                    for names in (["y", "x"], ["y"]):
+                        out.put("y", b"3")
+                        out.end_step()
+                        to.put_all(steps.begin_step(timeout=60))
+                        to.end_step()
+                        copy = copies.begin_step(timeout=60)
+                        self.assertEqual((copy.variables(), copy["x"]), (names, b"2"))
 
     def test_later(self):
         """a step is ended without waiting, and published when there is room"""

@@ -180,9 +180,9 @@ int flux_stream_define(flux_stream_t *s, const char *format, errmsg_t *err);
  * with an error message and ETIMEDOUT or EINVAL. */
 int flux_stream_wait_readers(flux_stream_t *s, uint32_t readers, double timeout, errmsg_t *err);
 /* Add all variables that a writer has put into the step that `from` has begun, which must not be
- * ended before that of `to`.  What this writer has pinned is pinned in `to` as well, and added if
- * it is not kept there yet.  0, or -1 with the errors of flux_stream_put() and flux_stream_get().
- * */
+ * ended before that of `to`.  What this writer has pinned is pinned in `to` as well, and its value
+ * is added if it is not the one that is kept there, since steps of `from` were passed over.  0, or
+ * -1 with the errors of flux_stream_put() and flux_stream_get(). */
 int flux_stream_put_all(flux_stream_t *to, flux_stream_t *from, uint32_t writer, errmsg_t *err);
 
 /* Writer: publish the step.  Waits, at most `timeout` seconds (< 0: any), for readers that block;

@@ -149,20 +149,53 @@ static int put_var(flux_stream_t *to, flux_stream_t *from, const struct block_va
                              v->len, err);
 }
 
-/* Pin what a writer has pinned by its step `b`, and add what `to` has never had. */
+/* Is the value that `to` keeps the one that a writer has pinned? */
+static bool kept(const flux_stream_t *to, const struct stream_source *src,
+                 const struct block_var *v)
+{
+    const struct block_var *k = to->pinned ? block_find(to->pinned, v->name) : NULL;
+
+    return k && k->len == v->len && k->desc_len == v->desc_len &&
+           memcmp(k->desc, v->desc, k->desc_len) == 0 &&
+           memcmp(to->pinned_at + k->off, (const char *)src->pin.data + v->off, v->len) == 0;
+}
+
+/* Has `to` got all pin blocks of the source but that of the step `b`?  Then only the pinned
+ * variables of this step have other values. */
+static bool follows(const flux_stream_t *to, const struct stream_source *src, const block_t *b)
+{
+    const struct block_var *v;
+
+    if (to->copied_from != src->writer || src->pin.number != to->copied_pin + 1)
+        return to->copied_from == src->writer && src->pin.number == to->copied_pin;
+    for (size_t i = 0; (v = block_at(src->pinned, i)); i++) {
+        if (block_find(b, v->name))
+            return true;
+    }
+    return false;
+}
+
+/* Pin what a writer has pinned by its step `b`, and add what `to` has not kept, since it has not
+ * got the step with which that was pinned. */
 static int put_pinned(flux_stream_t *to, flux_stream_t *from, uint32_t writer, const block_t *b,
                       errmsg_t *err)
 {
     struct stream_source *src = &from->sources[writer];
     int rc = stream_pin_read(src, err);
     const struct block_var *v;
+    bool next = rc > 0 && follows(to, src, b);
 
     for (size_t i = 0; rc > 0 && (v = block_at(src->pinned, i)); i++) {
         if (flux_stream_pin(to, v->name, err) < 0)
             return -1;
-        if (!block_find(b, v->name) && !(to->pinned && block_find(to->pinned, v->name)) &&
+        if (!block_find(b, v->name) &&
+            !(next ? to->pinned && block_find(to->pinned, v->name) : kept(to, src, v)) &&
             put_var(to, from, v, &src->pin, err) < 0)
             return -1;
+    }
+    if (rc > 0) {
+        to->copied_from = src->writer;
+        to->copied_pin = src->pin.number;
     }
     return rc < 0 ? -1 : 0;
 }

@@ -66,6 +66,8 @@ struct flux_stream {
     hmap_t *pins;           /* names of variables that are pinned; NULL: none */
     block_t *pinned;        /* their newest values; NULL: none yet */
     char *pinned_at;        /* where the block is */
+    uint64_t copied_from;   /* flux_stream_put_all(): the writer of the pin block that was copied */
+    uint64_t copied_pin;    /* last, and the number of that block */
     bool paused;            /* what the module says, as in stream_written */
     double limit;
     double due;                   /* when the next step may be published; 0: now */

@@ -421,6 +421,7 @@ void stream_writer_forget(flux_stream_t *s)
 
     outlet_abort(s->out);
     forget(s);
+    s->copied_pin = 0;
     errno = saved;
 }
 
