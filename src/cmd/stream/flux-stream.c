@@ -3,7 +3,7 @@
  * This is a separate program because streams need libsodium, which `flux` is not linked with.
  *
  * ls, stat, format and rm ask the module `stream`; cat is a reader like any other.  transfer.c has
- * record, replay and tee, filter.c transform.
+ * record, replay and tee, export.c export, and filter.c transform.
  *
  * Failure: an error message and exit code 1.
  */
@@ -18,6 +18,7 @@
 #include "libstream/stream.h"
 #include "libstream/stream_wire.h"
 #include "libutil/strutil.h"
+#include "export.h"
 #include "filter.h"
 #include "record_json.h"
 #include "slice.h"
@@ -902,6 +903,7 @@ static const struct cmd_sub subs[] = {
     {"record", transfer_record, "[OPTION...] NAME FILE", "write the steps of a stream to a file"},
     {"replay", transfer_replay, "[OPTION...] FILE", "write a stream with the steps of a file"},
     {"tee", transfer_tee, "[OPTION...] NAME NEW", "write another stream with the same steps"},
+    {"export", stream_export, "[OPTION...] NAME", "let a stream be read in another session"},
     {"stat", cmd_stat, "[OPTION...] NAME", "print the counters of a stream repeatedly"},
     {"format", cmd_format, "NAME", "print the types and formats of the variables of a stream"},
     {"transform", filter_transform, "[OPTION...] IN [IN...] --out=NAME",

@@ -23,28 +23,14 @@
 #include "libstream/stream_wire.h"
 #include "libutil/clock.h"
 #include "libutil/strutil.h"
-#include "transfer.h"
+#include "transfer_private.h"
 
 #define TIMEOUT 60.
-#define SLICE 0.2
-
-struct transfer {
-    struct cmd *c;
-    flux_t *h;
-    flux_stream_t *in;
-    flux_stream_t **outs; /* all writers of the stream that is written */
-    uint32_t nouts;
-    const char *policy;
-    double timeout; /* < 0: none */
-    uint32_t count; /* 0: all */
-    sigset_t stop;
-    bool stopped;
-};
+#define SLICE TRANSFER_SLICE
 
 /* --- signals --- */
 
-/* From now on signals are looked for; but those that were ignored. */
-static void signals_block(struct transfer *t)
+void transfer_signals(struct transfer *t)
 {
     static const int signals[] = {SIGINT, SIGTERM};
 
@@ -58,8 +44,7 @@ static void signals_block(struct transfer *t)
     sigprocmask(SIG_BLOCK, &t->stop, NULL);
 }
 
-/* Has a signal come, or does one come within some seconds? */
-static bool stopped(struct transfer *t, double seconds)
+bool transfer_stopped(struct transfer *t, double seconds)
 {
     double until = clock_now() + seconds;
 
@@ -78,13 +63,31 @@ static bool stopped(struct transfer *t, double seconds)
 
 /* --- steps --- */
 
-/* Begin the next step.  1; 0: the end, or a signal; -1 after a sentence. */
-static int next(struct transfer *t, uint64_t *step)
+int transfer_failed(struct transfer *t, const errmsg_t *err)
+{
+    t->removed = errno == ECANCELED;
+    return cmd_error(t->c, "%s", err->text);
+}
+
+/* Report to the module of the stream that is written, and hear from it, although no step comes.  -1
+ * after a sentence: the stream was removed. */
+static int outs_serve(struct transfer *t)
+{
+    errmsg_t err;
+
+    for (uint32_t i = 0; i < t->nouts; i++) {
+        if (flux_stream_skip(t->outs[i], 0, &err) < 0)
+            return transfer_failed(t, &err), -1;
+    }
+    return 0;
+}
+
+int transfer_next(struct transfer *t, uint64_t *step)
 {
     double until = t->timeout < 0. ? INFINITY : clock_now() + t->timeout;
     errmsg_t err;
 
-    while (!stopped(t, 0.)) {
+    while (!transfer_stopped(t, 0.)) {
         double left = until - clock_now();
         int rc = flux_stream_begin_step(t->in, FLUX_STREAM_NEXT,
                                         left > SLICE ? SLICE
@@ -98,12 +101,13 @@ static int next(struct transfer *t, uint64_t *step)
             return cmd_error(t->c, "%s", err.text), -1;
         if (left <= 0.)
             return cmd_error(t->c, "no step has come within %g s", t->timeout), -1;
+        if (outs_serve(t) < 0)
+            return -1;
     }
     return 0;
 }
 
-/* What the writers of a stream say its variables are, to be freed; NULL: they have not. */
-static char *format_of(struct transfer *t, const char *name)
+char *transfer_format(struct transfer *t, const char *name)
 {
     struct stream_ask_format in = {name, NULL};
     flux_future_t *f =
@@ -118,21 +122,20 @@ static char *format_of(struct transfer *t, const char *name)
     return format;
 }
 
-static int in_open(struct transfer *t, const char *name)
+int transfer_in_open(struct transfer *t, const char *name)
 {
-    struct flux_stream_opts opts = {.policy = t->policy,
-                                    .timeout = t->timeout == 0. ? 1e-3 : t->timeout};
+    struct flux_stream_opts opts = {
+        .policy = t->policy, .stay = t->stay, .timeout = t->timeout == 0. ? 1e-3 : t->timeout};
     errmsg_t err;
 
-    if (!(t->h = cmd_handle(t->c)))
+    if (!t->h && !(t->h = cmd_handle(t->c)))
         return CMD_FAIL;
     if (!(t->in = flux_stream_open(t->h, name, FLUX_STREAM_READ, &opts, &err)))
         return cmd_error(t->c, "%s", err.text);
     return CMD_OK;
 }
 
-/* Open a stream for writing, with as many writers as the one that is read has. */
-static int outs_open(struct transfer *t, const char *name)
+int transfer_outs_open(struct transfer *t, const char *name)
 {
     uint32_t n = flux_stream_writers(t->in);
     errmsg_t err;
@@ -140,10 +143,13 @@ static int outs_open(struct transfer *t, const char *name)
     if (!(t->outs = calloc(n, sizeof(flux_stream_t *))))
         return cmd_error(t->c, "out of memory for %u writers", n);
     for (; t->nouts < n; t->nouts++) {
-        struct flux_stream_opts opts = {
-            .rank = t->nouts, .size = n, .timeout = t->timeout == 0. ? 1e-3 : t->timeout};
+        struct flux_stream_opts opts = {.rank = t->nouts,
+                                        .size = n,
+                                        .keep = t->keep,
+                                        .timeout = t->timeout == 0. ? 1e-3 : t->timeout};
 
-        t->outs[t->nouts] = flux_stream_open(t->h, name, FLUX_STREAM_WRITE, &opts, &err);
+        t->outs[t->nouts] =
+            flux_stream_open(t->to ? t->to : t->h, name, FLUX_STREAM_WRITE, &opts, &err);
         if (!t->outs[t->nouts])
             return cmd_error(t->c, "%s", err.text);
     }
@@ -156,7 +162,7 @@ static int outs_wait(struct transfer *t, uint32_t readers)
     double until = t->timeout < 0. ? INFINITY : clock_now() + t->timeout;
     errmsg_t err;
 
-    while (!stopped(t, 0.) &&
+    while (!transfer_stopped(t, 0.) &&
            flux_stream_wait_readers(t->outs[t->nouts - 1], readers, SLICE, &err) < 0) {
         if (errno != ETIMEDOUT)
             return cmd_error(t->c, "%s", err.text);
@@ -166,9 +172,7 @@ static int outs_wait(struct transfer *t, uint32_t readers)
     return CMD_OK;
 }
 
-/* Put the step that was begun into the stream that is written, and end it there.  A signal leaves
- * it to be lost. */
-static int outs_step(struct transfer *t)
+int transfer_outs_step(struct transfer *t)
 {
     errmsg_t err;
 
@@ -177,26 +181,32 @@ static int outs_step(struct transfer *t)
             return cmd_error(t->c, "%s", err.text);
     }
     for (uint32_t i = 0; i < t->nouts; i++) {
-        while (!stopped(t, 0.) && flux_stream_end_step(t->outs[i], SLICE, &err) < 0) {
+        while (!transfer_stopped(t, 0.) && flux_stream_end_step(t->outs[i], SLICE, &err) < 0) {
             if (errno != ETIMEDOUT)
-                return cmd_error(t->c, "%s", err.text);
+                return transfer_failed(t, &err);
         }
     }
     return CMD_OK;
 }
 
-static void transfer_close(struct transfer *t)
+void transfer_outs_close(struct transfer *t)
 {
     for (uint32_t i = 0; i < t->nouts; i++)
         flux_stream_close(t->outs[i]);
     free(t->outs);
+    t->outs = NULL;
+    t->nouts = 0;
+}
+
+void transfer_close(struct transfer *t)
+{
+    transfer_outs_close(t);
     flux_stream_close(t->in);
 }
 
 /* --- options --- */
 
-/* One of those that the three have in common: CMD_OK or CMD_USAGE. */
-static int option(struct transfer *t, int key, const char *val)
+int transfer_option(struct transfer *t, int key, const char *val)
 {
     switch (key) {
     case 'c':
@@ -236,7 +246,7 @@ static const struct cmd_usage record_usage = {
 /* Write the format, unless that was done. */
 static int record_format(struct transfer *t, const char *name, tape_write_t *w, bool *known)
 {
-    char *format = *known ? NULL : format_of(t, name);
+    char *format = *known ? NULL : transfer_format(t, name);
     errmsg_t err;
     int rc = CMD_OK;
 
@@ -257,7 +267,7 @@ static int record_run(struct transfer *t, const char *name, tape_write_t *w)
     int got = 0;
     int rc = CMD_OK;
 
-    for (uint32_t n = 1; rc == CMD_OK && (got = next(t, &step)) == 1; n++) {
+    for (uint32_t n = 1; rc == CMD_OK && (got = transfer_next(t, &step)) == 1; n++) {
         if (n == 1)
             rc = record_format(t, name, w, &known);
         if (rc == CMD_OK && stream_file_record(t->in, w, &err) < 0)
@@ -286,7 +296,7 @@ int transfer_record(struct cmd *c, int argc, char **argv)
     while ((key = cmd_option(c, &record_usage, argc, argv, &val)) > 0) {
         if (key == 'a')
             append = true;
-        else if (option(&t, key, val) != CMD_OK)
+        else if (transfer_option(&t, key, val) != CMD_OK)
             return CMD_USAGE;
     }
     if (key < 0)
@@ -296,8 +306,8 @@ int transfer_record(struct cmd *c, int argc, char **argv)
         return cmd_usage_error(c, "NAME and FILE are required");
     if (!append && access(argv[1], F_OK) == 0)
         return cmd_error(c, "%s exists: --append continues it", argv[1]);
-    if ((rc = in_open(&t, argv[0])) == CMD_OK) {
-        signals_block(&t);
+    if ((rc = transfer_in_open(&t, argv[0])) == CMD_OK) {
+        transfer_signals(&t);
         if (!(w = tape_write_open(argv[1], argv[0], flux_stream_writers(t.in), append, &err)))
             rc = cmd_error(c, "%s", err.text);
         else
@@ -353,11 +363,11 @@ static int replay_run(struct transfer *t, uint32_t count, double rate)
         if (n == 0)
             first = time;
         due = rate > 0. ? n / rate : time - first; /* n / INFINITY is 0 */
-        if (stopped(t, begin + due - clock_now()))
+        if (transfer_stopped(t, begin + due - clock_now()))
             break;
         if (flux_stream_begin_step(t->in, number, 0., NULL, &err) < 0)
             return cmd_error(t->c, "%s", err.text);
-        rc = outs_step(t);
+        rc = transfer_outs_step(t);
         flux_stream_end_step(t->in, 0., NULL);
     }
     return rc;
@@ -386,7 +396,7 @@ int transfer_replay(struct cmd *c, int argc, char **argv)
         } else if (key == 'R') {
             if (cmd_parse_u32(c, "--readers", val, &readers) < 0)
                 return CMD_USAGE;
-        } else if (option(&t, key, val) != CMD_OK)
+        } else if (transfer_option(&t, key, val) != CMD_OK)
             return CMD_USAGE;
     }
     if (key < 0)
@@ -398,8 +408,8 @@ int transfer_replay(struct cmd *c, int argc, char **argv)
     flux_stream_file(t.in, &info);
     if (!(t.h = cmd_handle(c)))
         rc = CMD_FAIL;
-    else if ((rc = outs_open(&t, name ? name : info.name)) == CMD_OK) {
-        signals_block(&t);
+    else if ((rc = transfer_outs_open(&t, name ? name : info.name)) == CMD_OK) {
+        transfer_signals(&t);
         if (info.format && flux_stream_define(t.outs[0], info.format, &err) < 0)
             rc = cmd_error(c, "%s", err.text);
         else if ((rc = outs_wait(&t, readers)) == CMD_OK)
@@ -435,14 +445,14 @@ static int tee_run(struct transfer *t, const char *name)
     int got = 0;
     int rc = CMD_OK;
 
-    for (uint32_t n = 1; rc == CMD_OK && (got = next(t, &step)) == 1; n++) {
-        char *format = n == 1 ? format_of(t, name) : NULL;
+    for (uint32_t n = 1; rc == CMD_OK && (got = transfer_next(t, &step)) == 1; n++) {
+        char *format = n == 1 ? transfer_format(t, name) : NULL;
 
         if (format && flux_stream_define(t->outs[0], format, &err) < 0)
             rc = cmd_error(t->c, "%s", err.text);
         free(format);
         if (rc == CMD_OK)
-            rc = outs_step(t);
+            rc = transfer_outs_step(t);
         flux_stream_end_step(t->in, 0., NULL);
         if (n == t->count)
             break;
@@ -458,7 +468,7 @@ int transfer_tee(struct cmd *c, int argc, char **argv)
     int key;
 
     while ((key = cmd_option(c, &tee_usage, argc, argv, &val)) > 0) {
-        if (option(&t, key, val) != CMD_OK)
+        if (transfer_option(&t, key, val) != CMD_OK)
             return CMD_USAGE;
     }
     if (key < 0)
@@ -466,8 +476,9 @@ int transfer_tee(struct cmd *c, int argc, char **argv)
     argv += c->optind;
     if (argc - c->optind != 2)
         return cmd_usage_error(c, "NAME and NEW are required");
-    if ((rc = in_open(&t, argv[0])) == CMD_OK && (rc = outs_open(&t, argv[1])) == CMD_OK) {
-        signals_block(&t);
+    if ((rc = transfer_in_open(&t, argv[0])) == CMD_OK &&
+        (rc = transfer_outs_open(&t, argv[1])) == CMD_OK) {
+        transfer_signals(&t);
         rc = tee_run(&t, argv[0]);
     }
     transfer_close(&t);

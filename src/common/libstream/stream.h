@@ -179,6 +179,14 @@ int flux_stream_define(flux_stream_t *s, const char *format, errmsg_t *err);
 /* Wait until there are at least `readers`, for at most `timeout` seconds (< 0: no limit).  0, or -1
  * with an error message and ETIMEDOUT or EINVAL. */
 int flux_stream_wait_readers(flux_stream_t *s, uint32_t readers, double timeout, errmsg_t *err);
+/* Writer: would any reader see the step, or is it kept?  If not, a program need not compute it. */
+bool flux_stream_wanted(const flux_stream_t *s);
+/* Writer: let the next step have at least this number, at most 2^53 - 1; the numbers before it are
+ * left out.  All writers of the stream do the same.  Also reports to the session, and hears from
+ * it, as the end of a step does, for programs that end no step for long.  0, or -1 with an error
+ * message and EINVAL (a variable was put, or a step is pending) or ECANCELED (the stream was
+ * removed). */
+int flux_stream_skip(flux_stream_t *s, uint64_t step, errmsg_t *err);
 /* Add all variables that a writer has put into the step that `from` has begun, which must not be
  * ended before that of `to`.  What this writer has pinned is pinned in `to` as well, and its value
  * is added if it is not the one that is kept there, since steps of `from` were passed over.  0, or

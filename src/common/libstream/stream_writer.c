@@ -41,7 +41,8 @@
 #define COUNT_SECONDS 1.
 #define LISTEN_SECONDS 0.1
 #define CLOSE_SECONDS 10.
-#define PEEK_SECONDS 1e-6 /* enough to read messages that have arrived */
+#define STEP_MAX (((uint64_t)1 << 53) - 1) /* JSON represents all numbers up to it */
+#define PEEK_SECONDS 1e-6                  /* enough to read messages that have arrived */
 
 /* Adopt the policies of readers from the module.  Those from another instance of it, for which this
  * writer had another number, are void. */
@@ -385,6 +386,26 @@ static int hold(flux_stream_t *s, double *timeout, errmsg_t *err)
         *timeout = until > now ? until - now : 0.;
     s->cleared = true;
     return 0;
+}
+
+bool flux_stream_wanted(const flux_stream_t *s)
+{
+    return s->mode == FLUX_STREAM_WRITE && outlet_wanted(s->out);
+}
+
+int flux_stream_skip(flux_stream_t *s, uint64_t step, errmsg_t *err)
+{
+    if (s->mode != FLUX_STREAM_WRITE)
+        return errmsg_fail(err, EINVAL, "stream '%s' was opened for reading", s->name);
+    if (s->placed || s->pending || block_count(s->vars) > 0)
+        return errmsg_fail(err, EINVAL, "step %" PRIu64 " of stream '%s' was begun, or is pending",
+                           s->step, s->name);
+    if (step > STEP_MAX)
+        return errmsg_fail(err, EINVAL, "step %" PRIu64 " of stream '%s': the last one is %" PRIu64,
+                           step, s->name, STEP_MAX);
+    if (s->step < step)
+        s->step = step;
+    return stream_writer_report(s, err);
 }
 
 /* Make room for the step; reports to the module and reads its messages while it waits for
