@@ -415,7 +415,7 @@ static const struct conversation {
      "\"far\":\"\",\"key\":\"" HEX HEX HEX HEX "\"}",
      0, STREAMING, false},
     {"stream.read",
-     "{\"name\":\"attack\",\"reader\":1,\"wait\":true,\"place\":\"x\",\"far\":false,\"host\":\"x\","
+     "{\"name\":\"attack\",\"reader\":1,\"place\":\"x\",\"far\":false,\"host\":\"x\","
      "\"pid\":1,\"policy\":\"block\",\"onoff\":\"\"}",
      0, STREAMING, true},
     {"trace.watch", "{\"prefix\":\"attack\",\"modules\":\"\"}", 0, STREAMING, true},

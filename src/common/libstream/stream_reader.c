@@ -220,7 +220,6 @@ int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
     char policy[16 + KNOCK_GROUP_MAX];
     struct stream_read r = {.name = s->name,
                             .reader = reader_number(),
-                            .wait = true,
                             .place = s->way.place,
                             .host = host,
                             .pid = (uint32_t)getpid(),

@@ -113,7 +113,6 @@ const struct flux_schema stream_text_schema = FLUX_SCHEMA(struct stream_text, te
 static const struct flux_field read_fields[] = {
     FLUX_FIELD_STR(struct stream_read, name, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_read, reader, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_BOOL(struct stream_read, wait, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct stream_read, place, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_BOOL(struct stream_read, far, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct stream_read, host, FLUX_FIELD_REQUIRED),
@@ -281,10 +280,9 @@ const struct flux_method stream_methods[] = {
      .flags = FLUX_METHOD_STREAM,
      .request = &stream_read_schema,
      .response = &stream_members_schema,
-     .what = "a process begins to read a stream: its writers, and then each change; wait: also "
-             "those of a stream that nobody writes yet, else ENOENT; reader is a number that no "
-             "other reader of the stream has, else EEXIST; ends with ECANCELED when the stream is "
-             "removed"},
+     .what = "a process begins to read a stream, which need not have writers yet: its writers, and "
+             "then each change; reader is a number that no other reader of the stream has, else "
+             "EEXIST; ends with ECANCELED when the stream is removed"},
     {.topic = "stream.took",
      .flags = FLUX_METHOD_NORESPONSE,
      .request = &stream_took_schema,

@@ -115,7 +115,6 @@ struct stream_read {
     const char *name;
     uint64_t reader; /* its number, which it has chosen at random, so that it stays the same for any
                       * instance of the module */
-    bool wait;       /* wait for the first writer */
     const char *place;
     bool far; /* use the address for readers of other places, whatever the place is */
     const char *host;

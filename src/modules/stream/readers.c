@@ -177,7 +177,6 @@ void readers_read_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
     if (flux_request_decode(h, req, &stream_read_schema, &in, &owner) < 0)
         return;
-    s = hmap_get(ctx->streams, in.name);
     if (strlen(in.host) > PLACE_MAX_LEN || strlen(in.place) > PLACE_MAX_LEN ||
         strlen(in.policy) > PLACE_MAX_LEN || strlen(in.onoff) > NAME_MAX_LEN ||
         strpbrk(in.onoff, " \t\r\n"))
@@ -187,8 +186,6 @@ void readers_read_cb(flux_t *h, const flux_msg_t *req, void *arg)
                            in.name, PLACE_MAX_LEN, NAME_MAX_LEN);
     else if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING))
         flux_respond_error(h, req, EPROTO, "stream.read must be a streaming request");
-    else if (!in.wait && (!s || list_empty(&s->writers)))
-        flux_respond_error(h, req, ENOENT, "nobody writes a stream '%.128s'", in.name);
     else if ((s = registry_open(ctx, req, in.name))) {
         if (hmap_get_u64(s->numbers, in.reader))
             flux_respond_error(h, req, EEXIST, "stream '%s' has a reader %" PRIu64 " already",

@@ -226,7 +226,7 @@ static int read_stream(struct bed *b, uint32_t client, const char *name, const c
 
     (void)peer_new(b, READER, client);
     snprintf(json, sizeof(json),
-             "{\"name\":\"%s\",\"reader\":%u,\"wait\":true,\"place\":\"%s\",\"far\":false,"
+             "{\"name\":\"%s\",\"reader\":%u,\"place\":\"%s\",\"far\":false,"
              "\"host\":\"h\",\"pid\":1,\"policy\":\"block\",\"onoff\":\"%s\"}",
              name, b->tag, b->tag % 2 ? "p" : "q", onoff);
     return ask_tag(b, "stream.read", client, FLUX_MSGF_STREAMING, json, b->tag);
