@@ -20,29 +20,19 @@
 #include "sim.h"
 
 const struct scenario *const scenarios[] = {
-    &scenario_bringup,
-    &scenario_routing,
-    &scenario_events,
-    &scenario_barrier,
-    &scenario_kvs,
-    &scenario_history,
-    &scenario_log,
-    &scenario_shutdown,
-    &scenario_return,
-    &scenario_live,
-    &scenario_heal,
-    &scenario_commit,
-    &scenario_many,
-    &scenario_launch,
-    &scenario_jobs,
-    &scenario_feed,
-    NULL,
+    &scenario_bringup, &scenario_routing,  &scenario_events,
+    &scenario_barrier, &scenario_kvs,      &scenario_history,
+    &scenario_log,     &scenario_shutdown, &scenario_return,
+    &scenario_live,    &scenario_heal,     &scenario_commit,
+    &scenario_many,    &scenario_launch,   &scenario_jobs,
+    &scenario_feed,    &scenario_streams,  NULL,
 };
 
 /* Those at the end take longer, and are run only when they are asked for by name. */
 static bool apart(const struct scenario *sc)
 {
-    return sc == &scenario_launch || sc == &scenario_jobs || sc == &scenario_feed;
+    return sc == &scenario_launch || sc == &scenario_jobs || sc == &scenario_feed ||
+           sc == &scenario_streams;
 }
 
 struct options {
@@ -96,6 +86,13 @@ static const struct {
     {"boasting", PLANT_BOASTING, &scenario_heal},
     {"stale", PLANT_STALE, &scenario_heal},
     {"zombie", PLANT_ZOMBIE, &scenario_heal},
+    {"lost-join", PLANT_LOST_JOIN, &scenario_streams},
+    {"double-join", PLANT_DOUBLE_JOIN, &scenario_streams},
+    {"lost-leave", PLANT_LOST_LEAVE, &scenario_streams},
+    {"lost-demand", PLANT_LOST_DEMAND, &scenario_streams},
+    {"wrong-pause", PLANT_WRONG_PAUSE, &scenario_streams},
+    {"old-step", PLANT_OLD_STEP, &scenario_streams},
+    {"wrong-key", PLANT_WRONG_KEY, &scenario_streams},
 };
 #define NPLANTS (sizeof(plants) / sizeof(plants[0]))
 
@@ -282,18 +279,21 @@ static int run_selftest(const struct options *base)
 
 static int usage(FILE *f)
 {
-    fputs("Usage: sim [--seed=S] [--size=N] [--scenario=NAME] [--topology=SPEC] [--trace]\n"
-          "       sim --check[=SEEDS] [--seed=FIRST] [--large=N] [--large-every=K]\n"
-          "       sim --figures [--size=N] [--topology=SPEC]    messages per operation\n"
-          "       sim --self-test [--scenario=jobs|commit|heal] is a broken link (or service) "
-          "noticed?\n"
-          "  --break=reorder|dup|drop   break the link now and then\n"
-          "  --plant=NAME               plant a fault in what services say: with --scenario=jobs\n"
-          "      lost-end, wrong-code, immortal, double-alloc, lost-alloc, lost-free, wrong-id,\n"
-          "      no-dependency, no-limit, lost-twice; with --scenario=commit commit-twice; with\n"
-          "      --scenario=heal event-twice, answer-twice, forget, lying, boasting, stale, zombie\n"
-          "Scenarios:\n",
-          f);
+    fputs(
+        "Usage: sim [--seed=S] [--size=N] [--scenario=NAME] [--topology=SPEC] [--trace]\n"
+        "       sim --check[=SEEDS] [--seed=FIRST] [--large=N] [--large-every=K]\n"
+        "       sim --figures [--size=N] [--topology=SPEC]    messages per operation\n"
+        "       sim --self-test [--scenario=NAME]             is a broken link (or service) "
+        "noticed?\n"
+        "  --break=reorder|dup|drop   break the link now and then\n"
+        "  --plant=NAME               plant a fault in what services say: with --scenario=jobs\n"
+        "      lost-end, wrong-code, immortal, double-alloc, lost-alloc, lost-free, wrong-id,\n"
+        "      no-dependency, no-limit, lost-twice; with --scenario=commit commit-twice; with\n"
+        "      --scenario=heal event-twice, answer-twice, forget, lying, boasting, stale, zombie;\n"
+        "      with --scenario=streams lost-join, double-join, lost-leave, lost-demand,\n"
+        "      wrong-pause, old-step, wrong-key\n"
+        "Scenarios:\n",
+        f);
     for (size_t i = 0; scenarios[i]; i++)
         fprintf(f, "  %-9s %s\n", scenarios[i]->name, scenarios[i]->what);
     return f == stdout ? 0 : 2;

@@ -13,7 +13,7 @@
 
 extern const struct flux_module flux_module_barrier, flux_module_log, flux_module_hb,
     flux_module_kvs, flux_module_attr, flux_module_resrc, flux_module_sched, flux_module_job,
-    flux_module_wrexec, sim_module_launcher;
+    flux_module_wrexec, flux_module_stream, sim_module_launcher;
 
 static const struct {
     unsigned mod;
@@ -30,6 +30,7 @@ static const struct {
     {SIM_MOD_JOB, true, &sim_module_launcher},
     {SIM_MOD_LAUNCH, false, &flux_module_wrexec},
     {SIM_MOD_JOB, true, &flux_module_job},
+    {SIM_MOD_STREAM, true, &flux_module_stream},
 };
 #define NMODULES (sizeof(modules) / sizeof(modules[0]))
 

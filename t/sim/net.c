@@ -433,6 +433,16 @@ static void moved(void *arg, void *data)
     event_link_up(parent, n);
 }
 
+/* The earlier parent, which lives, notices that the connection has ended. */
+static void left(void *arg, void *data)
+{
+    struct node *former = arg;
+    const struct node *n = data;
+
+    if (former->state == NODE_ON)
+        core_peer_lost(former->core, CORE_TREE, n->rank, "the connection was lost");
+}
+
 static int net_move(void *arg, const struct control_card *card, errmsg_t *err)
 {
     struct node *n = arg;
@@ -441,6 +451,8 @@ static int net_move(void *arg, const struct control_card *card, errmsg_t *err)
     int64_t at = sim_now(s) + sim_draw(s, &s->link_delay);
 
     (void)err;
+    if (n->up.news > 0) /* else that would be lost with the connection */
+        vclock_add(s->clock, &n->up.to->owner, at, false, left, n->up.to, n);
     set_parent(n, parent, at);
     vclock_add(s->clock, &parent->owner, at, false, moved, parent, n);
     if (parent->state != NODE_ON)

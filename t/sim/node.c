@@ -153,14 +153,17 @@ static bool is_mail(const flux_msg_t *msg)
     return flux_msg_type(msg) == FLUX_MSG_REQUEST && flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE);
 }
 
+static int put_off(struct sim_ep *e, int64_t *last, vevent_f cb, flux_msg_t *msg);
+
 static void to_handle(void *arg, void *data)
 {
     struct sim_ep *e = arg;
     flux_msg_t *msg = data;
     sim_t *s = e->broker->sim;
 
-    if (e->successor && is_mail(msg)) {
-        to_handle(e->successor, msg);
+    if (e->successor && is_mail(msg)) { /* behind the requests that its predecessor left */
+        if (put_off(e->successor, &e->successor->last_out, to_handle, msg) < 0)
+            flux_msg_destroy(msg);
         return;
     }
     if (e->gone || !e->h || e->broker->state != NODE_ON) {

@@ -55,9 +55,56 @@ static bool wrong_id(sim_t *s, json_t *m)
     return true;
 }
 
+/* --- stream to writers and readers --- */
+
+/* Take one entry out of an array. */
+static bool lost_one(sim_t *s, json_t *array)
+{
+    size_t n = json_array_size(array);
+
+    return n > 0 && rng_chance(&s->rng, 0.2) &&
+           json_array_remove(array, rng_below(&s->rng, (uint32_t)n)) == 0;
+}
+
+static bool doubled(sim_t *s, json_t *array)
+{
+    json_t *first = json_array_get(array, 0);
+
+    return first && rng_chance(&s->rng, 0.2) && json_array_append(array, first) == 0;
+}
+
+static bool wrong_pause(sim_t *s, json_t *m)
+{
+    bool paused = json_is_true(json_object_get(m, "paused"));
+
+    return json_object_get(m, "paused") && rng_chance(&s->rng, 0.2) &&
+           json_object_set_new(m, "paused", json_boolean(!paused)) == 0;
+}
+
+static bool old_step(sim_t *s, json_t *m)
+{
+    json_t *step = json_object_get(m, "step");
+
+    return json_integer_value(step) > 0 && rng_chance(&s->rng, 0.5) &&
+           json_integer_set(step, 0) == 0;
+}
+
+static bool wrong_key(sim_t *s, json_t *writers)
+{
+    json_t *first = json_array_get(writers, 0);
+    const char *key = json_string_value(json_object_get(first, "key"));
+
+    if (!key || !rng_chance(&s->rng, 0.2))
+        return false;
+    return json_object_set_new(first, "key", json_sprintf("%s%.8s", key + 8, key)) == 0;
+}
+
 static bool change(const struct sim_ep *e, const flux_msg_t *msg, json_t *m)
 {
     sim_t *s = e->broker->sim;
+    bool response = e->kind == ENDPOINT_CLIENT && flux_msg_type(msg) == FLUX_MSG_RESPONSE;
+    bool read = response && strcmp(flux_msg_topic(msg), "stream.read") == 0;
+    bool written = response && strcmp(flux_msg_topic(msg), "stream.write") == 0;
 
     switch (s->cfg.plant) {
     case PLANT_DOUBLE_ALLOC:
@@ -69,6 +116,20 @@ static bool change(const struct sim_ep *e, const flux_msg_t *msg, json_t *m)
     case PLANT_WRONG_ID:
         return e->kind == ENDPOINT_CLIENT && strcmp(flux_msg_topic(msg), "job.submit") == 0 &&
                wrong_id(s, m);
+    case PLANT_LOST_JOIN:
+        return read && lost_one(s, json_object_get(m, "writers"));
+    case PLANT_DOUBLE_JOIN:
+        return read && doubled(s, json_object_get(m, "writers"));
+    case PLANT_LOST_LEAVE:
+        return read && lost_one(s, json_object_get(m, "gone"));
+    case PLANT_WRONG_KEY:
+        return read && wrong_key(s, json_object_get(m, "writers"));
+    case PLANT_LOST_DEMAND:
+        return written && lost_one(s, json_object_get(m, "readers"));
+    case PLANT_WRONG_PAUSE:
+        return written && wrong_pause(s, m);
+    case PLANT_OLD_STEP:
+        return written && old_step(s, m);
     default:
         return false;
     }

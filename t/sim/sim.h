@@ -46,6 +46,14 @@ enum sim_plant {
     PLANT_NO_LIMIT,      /* so are time limits */
     PLANT_COMMIT_TWICE,  /* a commit that is sent again has no number */
     PLANT_LOST_TWICE,    /* the end of a job is on record twice */
+    /* What the module `stream` says: */
+    PLANT_LOST_JOIN,   /* a reader is not told of a writer */
+    PLANT_DOUBLE_JOIN, /* or twice */
+    PLANT_LOST_LEAVE,  /* it is not told that one has left */
+    PLANT_LOST_DEMAND, /* a writer is not told what a reader wants */
+    PLANT_WRONG_PAUSE, /* it is told the opposite of what its stream is */
+    PLANT_OLD_STEP,    /* it is told a step that was before */
+    PLANT_WRONG_KEY,   /* a reader is told what admits somebody else */
     /* In what brokers say while they heal (plant_heal.c, zombie.c). */
     PLANT_EVENT_TWICE,  /* an event is repeated below a broker that has moved */
     PLANT_ANSWER_TWICE, /* a request is answered twice */
@@ -61,9 +69,10 @@ enum {
     SIM_MOD_BARRIER = 1,
     SIM_MOD_KVS = 2,
     SIM_MOD_LOG = 4,
-    SIM_MOD_HB = 8,     /* at the root */
-    SIM_MOD_JOB = 16,   /* job, sched, wrexec (emulated) at the root, resrc, attr */
-    SIM_MOD_LAUNCH = 32 /* wrexec as it is, with emulated tasks */
+    SIM_MOD_HB = 8,      /* at the root */
+    SIM_MOD_JOB = 16,    /* job, sched, wrexec (emulated) at the root, resrc, attr */
+    SIM_MOD_LAUNCH = 32, /* wrexec as it is, with emulated tasks */
+    SIM_MOD_STREAM = 64  /* at the root */
 };
 
 /* How long a message takes on a link. */
@@ -329,7 +338,8 @@ struct scenario {
 extern const struct scenario *const scenarios[]; /* ends with NULL */
 extern const struct scenario scenario_bringup, scenario_routing, scenario_events, scenario_barrier,
     scenario_kvs, scenario_history, scenario_shutdown, scenario_log, scenario_jobs, scenario_feed,
-    scenario_return, scenario_heal, scenario_many, scenario_live, scenario_launch, scenario_commit;
+    scenario_return, scenario_heal, scenario_many, scenario_live, scenario_launch, scenario_commit,
+    scenario_streams;
 
 /* Print the table of messages per operation beside the formula.  0, or -1 when one exceeds it. */
 int figures_print(uint32_t size, const char *topology);

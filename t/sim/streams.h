@@ -1,0 +1,112 @@
+/* What the files of the scenario `streams` share. */
+#ifndef SIM_STREAMS_H
+#define SIM_STREAMS_H
+
+#include "libstream/stream_wire.h"
+#include "sim.h"
+
+#define STREAMS 5
+#define STREAMS_RANKS 6 /* most writers of a stream */
+#define STREAMS_SWITCHES 2
+
+struct streams;
+
+/* A writer or reader. It is there from its request until that has ended, or its client has. */
+struct streams_member {
+    struct streams_member *next;
+    struct streams *ss;
+    struct sim_ep *client;
+    flux_future_t *f; /* destroyed with the handle of the client */
+    unsigned serial;
+    unsigned stream;
+    bool writer;
+    bool told;     /* a response has come */
+    bool closed;   /* it has canceled its request */
+    bool over;     /* its request was ended */
+    bool far;      /* it is in another place than most */
+    int64_t asked; /* when the request was sent */
+    int64_t ended; /* when it was found to be over; 0: not yet */
+
+    /* A writer. */
+    uint32_t rank;
+    uint64_t id;
+    uint64_t step;
+    bool counting;  /* a count is not answered yet */
+    uint64_t floor; /* the step that it begins with is at least this one */
+    char key[65];
+    bool paused;
+    double limit;
+    hmap_t *demands; /* number of a reader -> struct streams_demand */
+
+    /* A reader. */
+    uint64_t number;
+    const char *policy; /* that was set last, and is known to the module */
+    const char *joined; /* policy when it joined */
+    unsigned onoff;     /* number of its switch, plus 1; 0: none */
+    bool off;           /* as it was told last: it is told together with writers */
+    uint64_t last;      /* number of the last writer that joined */
+    unsigned ntold;     /* how often it was told that a writer has joined */
+    hmap_t *seen;       /* serial of a writer -> struct streams_seen */
+};
+
+/* What a writer was told of a reader. */
+struct streams_demand {
+    const char *policy;
+    bool off;
+};
+
+/* What a reader was told of a writer. */
+struct streams_seen {
+    struct streams_member *w;
+    uint64_t number;
+    unsigned told; /* how many writers the reader was told of, this one included */
+    bool off;      /* what the reader says of itself when it connects to the writer */
+    bool gone;
+    bool more; /* it will be told why once more */
+};
+
+struct streams {
+    sim_t *s;
+    struct sim_ep *controller; /* at the root, which does not die */
+    struct streams_member *members;
+    unsigned nmembers;
+    uint32_t size[STREAMS]; /* writers of each stream */
+    bool anchored[STREAMS]; /* a reader that never leaves keeps it */
+    unsigned removed[STREAMS];
+    bool control[STREAMS]; /* a change is not answered yet */
+    bool paused[STREAMS];  /* as was answered */
+    double limit[STREAMS];
+    bool on[STREAMS_SWITCHES];
+    bool turning;
+    uint64_t counted[STREAMS]
+                    [STREAMS_RANKS]; /* step after the last that was counted and answered */
+    hmap_t *epochs;                  /* stream, rank and epoch that were given */
+    unsigned reloads;
+    int64_t reloaded; /* when that was the last time */
+    unsigned answers; /* that the controller waits for */
+};
+
+/* --- members (streams_member.c) --- */
+
+/* Is it there: told, not over, and its client alive? */
+bool streams_in(const struct streams_member *m);
+/* Does its client live, at a broker that is connected with the root? */
+bool streams_lives(const struct streams_member *m);
+/* Send the request; NULL after sim_fail(). */
+struct streams_member *streams_write(struct streams *ss, struct sim_ep *client, unsigned stream,
+                                     uint32_t rank);
+struct streams_member *streams_read(struct streams *ss, struct sim_ep *client, unsigned stream);
+/* Cancel the request. */
+void streams_close(struct streams_member *m);
+/* Report progress. */
+void streams_count(struct streams_member *m);
+/* Note the time at which those were over who are. */
+void streams_note(struct streams *ss);
+/* Everybody who is there knows what is. */
+void streams_check(struct streams *ss);
+void streams_free(struct streams *ss);
+const char *streams_name(unsigned stream);
+/* One of the policies that readers have. */
+const char *streams_policy(sim_t *s);
+
+#endif

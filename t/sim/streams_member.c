@@ -1,0 +1,548 @@
+/* streams_member.c - writers and readers of the scenario `streams`, and what they must be told.
+ *
+ * They send the requests that libstream sends, and read the responses.  What holds:
+ *
+ *  1. A reader is told once that a writer has joined, with its address and what admits this reader
+ *     to it, and once that it has left, and why; writers in the order in which they joined, and the
+ *     next writer of a rank only after the former one has left.
+ *  2. If it is said that more may follow about a writer that has left, that follows.
+ *  3. In the end every reader knows those writers that are there, and no other; every writer knows
+ *     the policy and the switch of each reader, the pause and the limit of its stream.
+ *  4. No writer begins with a step that one of its rank had counted before, and no rank is given an
+ *     epoch twice, as long as the stream exists.
+ *  5. A request is refused only for what really stands in its way.
+ *
+ * An instance of the module that takes the place of another one gives new numbers, and does not
+ * know who has left before it had their requests: after that, 1 and 3 are checked only as far as it
+ * can know.
+ */
+#include "config.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libstream/far_key.h"
+#include "libutil/hex.h"
+#include "streams.h"
+
+static const char *const names[STREAMS] = {"heat", "atoms", "bonds", "x", "a.very.long.name"};
+static const char *const policies[] = {"block", "drop-oldest", "drop-newest", "latest", "sample:3"};
+
+const char *streams_name(unsigned stream)
+{
+    return names[stream];
+}
+
+const char *streams_policy(sim_t *s)
+{
+    return policies[rng_below(&s->rng, sizeof(policies) / sizeof(policies[0]))];
+}
+
+bool streams_lives(const struct streams_member *m)
+{
+    return !m->client->gone && sim_connected(m->ss->s, m->client->broker->rank);
+}
+
+bool streams_in(const struct streams_member *m)
+{
+    return m->told && !m->over && !m->closed && !m->client->gone;
+}
+
+static void describe(const struct streams_member *m, char *buf, size_t size)
+{
+    if (m->writer)
+        snprintf(buf, size, "writer %u (stream %s, rank %u, at broker %u)", m->serial,
+                 names[m->stream], m->rank, m->client->broker->rank);
+    else
+        snprintf(buf, size, "reader %u (stream %s, at broker %u)", m->serial, names[m->stream],
+                 m->client->broker->rank);
+}
+
+static void fail(const struct streams_member *m, const char *what, const struct streams_member *of)
+{
+    char text[100], other[100] = "";
+
+    describe(m, text, sizeof(text));
+    if (of)
+        describe(of, other, sizeof(other));
+    sim_fail(m->ss->s, "%s %s %s", text, what, other);
+}
+
+/* Time that may pass until the module knows of a loss. */
+static int64_t grace(const sim_t *s)
+{
+    return (int64_t)(2. * s->cfg.heal * 1e9) + 2 * SIM_S + sim_max_delay(s) * 4 * s->cfg.size;
+}
+
+/* The moment from which on it is no longer there, as far as that was noticed. */
+static void note_end(struct streams_member *m)
+{
+    if (m->ended == 0 && (m->over || m->closed || m->client->gone))
+        m->ended = sim_now(m->ss->s);
+}
+
+void streams_note(struct streams *ss)
+{
+    for (struct streams_member *m = ss->members; m; m = m->next)
+        note_end(m);
+}
+
+/* --- the ends of requests --- */
+
+/* Is, or was until a moment ago, another writer of this rank there, or about to be? */
+static bool contested(const struct streams_member *w)
+{
+    const struct streams *ss = w->ss;
+
+    for (struct streams_member *m = ss->members; m; m = m->next) {
+        if (m == w || !m->writer || m->stream != w->stream || m->rank != w->rank)
+            continue;
+        note_end(m);
+        if (m->ended == 0 || m->ended + grace(ss->s) >= w->asked)
+            return true;
+    }
+    return false;
+}
+
+static void request_ended(struct streams_member *m, int errnum)
+{
+    struct streams *ss = m->ss;
+    bool excused = false;
+
+    if (errnum == ECANCELED)
+        excused = ss->removed[m->stream] > 0;
+    else if (errnum == EEXIST)
+        excused = m->writer && !m->told && contested(m);
+    else if (errnum == EHOSTUNREACH)
+        excused = ss->s->faults > 0;
+    m->over = true;
+    note_end(m);
+    if (!excused) {
+        char text[100];
+
+        snprintf(text, sizeof(text), "was refused, or ended: %s", strerror(errnum));
+        fail(m, text, NULL);
+    }
+    flux_future_destroy(m->f);
+    m->f = NULL;
+}
+
+/* --- a writer --- */
+
+static const char *policy_of(const char *text)
+{
+    for (size_t i = 0; i < sizeof(policies) / sizeof(policies[0]); i++) {
+        if (strcmp(policies[i], text) == 0)
+            return policies[i];
+    }
+    return NULL;
+}
+
+static void writer_begins(struct streams_member *w, const struct stream_written *out)
+{
+    struct streams *ss = w->ss;
+    uint64_t given = (uint64_t)w->stream << 48 | (uint64_t)w->rank << 40 | out->epoch;
+
+    w->step = out->step;
+    if (!ss->anchored[w->stream] || ss->reloads || ss->removed[w->stream])
+        return;
+    if (w->step < w->floor)
+        fail(w, "begins with a step that its rank had counted before", NULL);
+    if (hmap_get_u64(ss->epochs, given))
+        fail(w, "was given an epoch that its rank had before", NULL);
+    hmap_put_u64(ss->epochs, given, w);
+}
+
+static void written_cb(flux_future_t *f, void *arg)
+{
+    struct streams_member *w = arg;
+    struct stream_written out;
+    errmsg_t err;
+    json_t *item;
+    size_t i;
+
+    if (flux_rpc_get_struct(f, &stream_written_schema, &out, &err) < 0) {
+        request_ended(w, errno);
+        return;
+    }
+    if (!w->told)
+        writer_begins(w, &out);
+    if (w->id != out.writer && w->told && !w->ss->reloads)
+        fail(w, "was given another number", NULL);
+    if (w->id != out.writer) { /* what another instance has said is void */
+        hmap_destroy(w->demands);
+        w->demands = hmap_create_u64(free);
+    }
+    w->told = true;
+    w->id = out.writer;
+    w->paused = out.paused;
+    w->limit = out.limit;
+    json_array_foreach(out.gone, i, item)
+    {
+        if (!hmap_del_u64(w->demands, (uint64_t)json_integer_value(item)) && !w->ss->reloads)
+            fail(w, "was told that a reader has left of which it was told nothing", NULL);
+    }
+    json_array_foreach(out.readers, i, item)
+    {
+        struct stream_demand in;
+        struct streams_demand *d = calloc(1, sizeof(*d));
+
+        if (!d || flux_schema_decode_json(&stream_demand_schema, item, &in, &err) < 0 ||
+            !(d->policy = policy_of(in.policy)) || hmap_put_u64(w->demands, in.reader, d) < 0) {
+            fail(w, "was told of a reader that cannot be", NULL);
+            free(d);
+            break;
+        }
+        d->off = in.off;
+    }
+    flux_future_next(f);
+}
+
+/* --- a reader --- */
+
+static struct streams_member *writer_by_address(struct streams_member *r, const char *address)
+{
+    unsigned serial;
+    char kind;
+
+    if (sscanf(address, "%c%u", &kind, &serial) == 2) {
+        for (struct streams_member *m = r->ss->members; m; m = m->next) {
+            if (m->serial == serial && m->writer && m->stream == r->stream &&
+                kind == (m->far == r->far ? 'w' : 't'))
+                return m;
+        }
+    }
+    return NULL;
+}
+
+/* Is this what admits the reader to the writer? */
+static bool admits(const struct streams_member *r, const struct streams_member *w,
+                   const struct stream_member *in)
+{
+    struct far_grant g = {names[r->stream], r->number, in->expires};
+    unsigned char key[FAR_KEY_LEN], secret[FAR_KEY_LEN];
+    char digits[2 * FAR_KEY_LEN + 1];
+
+    if (r->far == w->far)
+        return !in->far && strcmp(in->key, w->key) == 0;
+    hex_decode(key, w->key, sizeof(key));
+    far_key_grant(secret, key, &g);
+    *hex_encode(digits, secret, sizeof(secret)) = '\0';
+    return in->far && in->reader == r->number && strcmp(in->key, digits) == 0;
+}
+
+/* A writer has joined. */
+static void take_writer(struct streams_member *r, const struct stream_member *in)
+{
+    struct streams_member *w = writer_by_address(r, in->address);
+    struct streams_seen *seen;
+    size_t pos = 0;
+    void *val;
+
+    if (!w || in->rank != w->rank) {
+        fail(r, "was told of a writer that there is not", w);
+        return;
+    }
+    if (!admits(r, w, in))
+        fail(r, "is not admitted by what it was told of", w);
+    seen = hmap_get_u64(r->seen, w->serial);
+    if (!r->ss->reloads && (seen || in->writer <= r->last))
+        fail(r, seen ? "was told twice of" : "was told late of", w);
+    r->last = in->writer;
+    while (!r->ss->reloads && hmap_next(r->seen, &pos, NULL, NULL, &val)) {
+        const struct streams_seen *former = val;
+
+        if (former->w->rank == w->rank && !former->gone)
+            fail(r, "was told of a second writer of a rank:", w);
+    }
+    if (!seen && (seen = calloc(1, sizeof(*seen))) && hmap_put_u64(r->seen, w->serial, seen) < 0) {
+        free(seen);
+        seen = NULL;
+    }
+    if (seen)
+        *seen = (struct streams_seen){w, in->writer, ++r->ntold, r->off, false, false};
+}
+
+/* Two instances of the module may have given a number: the later one counts. */
+static struct streams_seen *seen_by_number(const struct streams_member *r, uint64_t number)
+{
+    struct streams_seen *found = NULL;
+    size_t pos = 0;
+    void *val;
+
+    while (hmap_next(r->seen, &pos, NULL, NULL, &val)) {
+        struct streams_seen *seen = val;
+
+        if (seen->number == number && (!found || seen->told > found->told))
+            found = seen;
+    }
+    return found;
+}
+
+/* A writer has left, or it is told once more why. */
+static void take_gone(struct streams_member *r, const struct stream_gone *in)
+{
+    struct streams_seen *seen = seen_by_number(r, in->writer);
+    bool closed = strstr(in->why, "has closed its end");
+
+    if (!seen) {
+        /* The second notice may reach who has joined after the first one. */
+        if (!strstr(in->why, "of writer job") && !r->ss->reloads)
+            fail(r, "was told of the end of a writer that it does not know", NULL);
+        return;
+    }
+    if (seen->gone && !seen->more && !r->ss->reloads)
+        fail(r, "was told twice of the end of", seen->w);
+    if (closed && !seen->w->closed)
+        fail(r, "was told that it has closed its end:", seen->w);
+    if (!closed && seen->w->closed && !seen->w->client->gone && r->ss->s->faults == 0 &&
+        !r->ss->removed[r->stream])
+        fail(r, "was told that it has died:", seen->w);
+    if (!closed && streams_in(seen->w) && r->ss->s->faults == 0 && !r->ss->removed[r->stream])
+        fail(r, "was told of the end of what is there:", seen->w);
+    seen->gone = true;
+    seen->more = in->more;
+}
+
+static void read_cb(flux_future_t *f, void *arg)
+{
+    struct streams_member *r = arg;
+    struct stream_members ms;
+    struct stream_member m;
+    struct stream_gone g;
+    errmsg_t err;
+    json_t *item;
+    size_t i;
+
+    if (flux_rpc_get_struct(f, &stream_members_schema, &ms, &err) < 0) {
+        request_ended(r, errno);
+        return;
+    }
+    if (ms.size != r->ss->size[r->stream])
+        fail(r, "was told another number of writers", NULL);
+    r->told = true;
+    r->off = ms.off;
+    json_array_foreach(ms.gone, i, item)
+    {
+        if (flux_schema_decode_json(&stream_gone_schema, item, &g, &err) == 0)
+            take_gone(r, &g);
+        else
+            sim_fail(r->ss->s, "the end of a writer cannot be read: %s", err.text);
+    }
+    json_array_foreach(ms.writers, i, item)
+    {
+        if (flux_schema_decode_json(&stream_member_schema, item, &m, &err) == 0)
+            take_writer(r, &m);
+        else
+            sim_fail(r->ss->s, "a writer cannot be read: %s", err.text);
+    }
+    flux_future_next(f);
+}
+
+/* --- requests --- */
+
+static struct streams_member *member_add(struct streams *ss, struct sim_ep *client, unsigned stream)
+{
+    struct streams_member *m = sim_alloc(ss->s, sizeof(*m));
+
+    *m = (struct streams_member){.next = ss->members, .ss = ss, .client = client};
+    m->serial = ++ss->nmembers;
+    m->stream = stream;
+    m->asked = sim_now(ss->s);
+    m->far = rng_chance(&ss->s->rng, 0.3);
+    ss->members = m;
+    return m;
+}
+
+static struct streams_member *sent(struct streams_member *m, flux_future_f cb)
+{
+    if (m->f && flux_future_then(m->f, -1., cb, m) == 0)
+        return m;
+    sim_fail(m->ss->s, "a request could not be sent: %s", strerror(errno));
+    return NULL;
+}
+
+struct streams_member *streams_write(struct streams *ss, struct sim_ep *client, unsigned stream,
+                                     uint32_t rank)
+{
+    struct streams_member *m = member_add(ss, client, stream);
+    unsigned char key[FAR_KEY_LEN];
+    char address[16], far[16];
+    struct stream_write in = {.name = names[stream],
+                              .rank = rank,
+                              .size = ss->size[stream],
+                              .host = "host",
+                              .place = m->far ? "there" : "here",
+                              .address = address,
+                              .far = far,
+                              .key = m->key};
+
+    for (size_t i = 0; i < sizeof(key); i++)
+        key[i] = (unsigned char)rng_next(&ss->s->rng);
+    *hex_encode(m->key, key, sizeof(key)) = '\0';
+    snprintf(address, sizeof(address), "w%u", m->serial);
+    snprintf(far, sizeof(far), "t%u", m->serial);
+    in.job = rng_chance(&ss->s->rng, 0.3) ? 1 : 0;
+    m->writer = true;
+    m->rank = rank;
+    m->floor = ss->counted[stream][rank];
+    m->demands = hmap_create_u64(free);
+    m->f = flux_rpc_struct(client->h, "stream.write", &stream_write_schema, &in, FLUX_NODEID_ANY,
+                           FLUX_MSGF_STREAMING);
+    return sent(m, written_cb);
+}
+
+struct streams_member *streams_read(struct streams *ss, struct sim_ep *client, unsigned stream)
+{
+    struct streams_member *m = member_add(ss, client, stream);
+    char onoff[16] = "";
+    struct stream_read in = {.name = names[stream],
+                             .place = m->far ? "there" : "here",
+                             .host = "host",
+                             .pid = m->serial,
+                             .onoff = onoff};
+
+    m->number = in.reader = rng_next(&ss->s->rng) >> 12;
+    m->joined = m->policy = in.policy = streams_policy(ss->s);
+    m->onoff = rng_chance(&ss->s->rng, 0.4) ? 1 + rng_below(&ss->s->rng, STREAMS_SWITCHES) : 0;
+    if (m->onoff)
+        snprintf(onoff, sizeof(onoff), "switch-%u", m->onoff - 1);
+    m->seen = hmap_create_u64(free);
+    m->f = flux_rpc_struct(client->h, "stream.read", &stream_read_schema, &in, FLUX_NODEID_ANY,
+                           FLUX_MSGF_STREAMING);
+    return sent(m, read_cb);
+}
+
+void streams_close(struct streams_member *m)
+{
+    if (m->client->gone || m->over || m->closed)
+        return;
+    m->closed = true;
+    note_end(m);
+    flux_future_destroy(m->f);
+    m->f = NULL;
+}
+
+static void counted_cb(flux_future_t *f, void *arg)
+{
+    struct streams_member *w = arg;
+    struct streams *ss = w->ss;
+    uint64_t *counted = &ss->counted[w->stream][w->rank];
+    int errnum = flux_future_errnum(f);
+
+    w->counting = false;
+    if (errnum == 0 && *counted < w->step)
+        *counted = w->step;
+    else if (errnum == ENOENT && ss->s->faults == 0 && !ss->reloads && !ss->removed[w->stream] &&
+             !w->closed)
+        fail(w, "is not known to the module, though it is there", NULL);
+    flux_future_destroy(f);
+}
+
+void streams_count(struct streams_member *m)
+{
+    struct stream_count c = {.name = names[m->stream], .writer = m->id};
+    struct stream_took t = {.name = names[m->stream], .reader = m->number};
+    flux_future_t *f;
+
+    if (!streams_in(m))
+        return;
+    if (!m->writer) {
+        t.step = rng_below(&m->ss->s->rng, 100);
+        flux_future_destroy(flux_rpc_struct(m->client->h, "stream.took", &stream_took_schema, &t,
+                                            FLUX_NODEID_ANY, FLUX_MSGF_NORESPONSE));
+        return;
+    }
+    if (m->counting)
+        return;
+    m->counting = true;
+    m->step += rng_range(&m->ss->s->rng, 1, 10);
+    c.step = m->step;
+    c.queues = json_array();
+    f = flux_rpc_struct(m->client->h, "stream.count", &stream_count_schema, &c, FLUX_NODEID_ANY, 0);
+    json_decref(c.queues);
+    if (!f || flux_future_then(f, -1., counted_cb, m) < 0)
+        sim_fail(m->ss->s, "a count could not be sent: %s", strerror(errno));
+}
+
+/* --- in the end --- */
+
+/* An instance of the module does not know who has left before it had their requests. */
+static bool forgotten(const struct streams_member *w)
+{
+    const struct streams *ss = w->ss;
+
+    return ss->reloads && w->ended <= ss->reloaded + grace(ss->s);
+}
+
+static void check_reader(struct streams_member *r)
+{
+    const struct streams *ss = r->ss;
+    size_t pos = 0;
+    void *val;
+
+    for (struct streams_member *w = ss->members; w && !ss->s->failed; w = w->next) {
+        const struct streams_seen *seen;
+
+        if (!w->writer || w->stream != r->stream)
+            continue;
+        seen = hmap_get_u64(r->seen, w->serial);
+        if (streams_in(w) && streams_lives(w)) {
+            if (!seen || seen->gone)
+                fail(r, seen ? "believes that it has left:" : "was not told of", w);
+        } else if (seen && !seen->gone && !streams_in(w) && !forgotten(w)) {
+            fail(r, "waits for one that has left:", w);
+        }
+    }
+    while (!ss->reloads && hmap_next(r->seen, &pos, NULL, NULL, &val)) {
+        if (((struct streams_seen *)val)->more)
+            fail(r, "was not told why it has died:", ((struct streams_seen *)val)->w);
+    }
+}
+
+static void check_writer(struct streams_member *w)
+{
+    const struct streams *ss = w->ss;
+
+    if (w->paused != ss->paused[w->stream] || w->limit != ss->limit[w->stream])
+        fail(w, "was not told the pause or the limit of its stream", NULL);
+    for (struct streams_member *r = ss->members; r && !ss->s->failed; r = r->next) {
+        const struct streams_demand *d;
+        const struct streams_seen *seen;
+
+        if (r->writer || r->stream != w->stream || !streams_in(r) || !streams_lives(r) ||
+            !(seen = hmap_get_u64(r->seen, w->serial)))
+            continue;
+        d = hmap_get_u64(w->demands, r->number);
+        /* Policies and states of switches that were set before a reload are forgotten. */
+        if (strcmp(d ? d->policy : r->joined, r->policy) != 0 && !ss->reloads)
+            fail(w, "was not told the policy of", r);
+        if ((d ? d->off : seen->off) != (r->onoff && !ss->on[r->onoff - 1]))
+            fail(w, "was not told how the switch is of", r);
+    }
+}
+
+void streams_check(struct streams *ss)
+{
+    for (struct streams_member *m = ss->members; m && !ss->s->failed; m = m->next) {
+        if (m->over || m->closed || !streams_lives(m))
+            continue;
+        if (!m->told && m->writer)
+            fail(m, "was never answered", NULL);
+        else if (m->told && m->writer)
+            check_writer(m);
+        else if (!m->writer)
+            check_reader(m);
+    }
+}
+
+void streams_free(struct streams *ss)
+{
+    for (struct streams_member *m = ss->members; m; m = m->next) {
+        hmap_destroy(m->demands);
+        hmap_destroy(m->seen);
+    }
+    hmap_destroy(ss->epochs);
+}
