@@ -56,6 +56,8 @@ static void check_rec(const struct launchrec *rec)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct result *res = exec_result_create();
+    struct wire_numbered numbered;
+    struct wire_launch launch;
     struct wire_frame f;
     struct wire_run run;
     struct wire_record record;
@@ -70,11 +72,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
          at += (size_t)n) {
         if (f.type == WIRE_RUN && exec_wire_run_get(f.payload, f.len, &run, &err) == 0)
             check_run(&run);
-        if (f.type == WIRE_LAUNCH && exec_launchrec_get(f.payload + WIRE_LAUNCH_HEAD,
-                                                        f.len - WIRE_LAUNCH_HEAD, &rec, &err) == 0)
+        if (f.type == WIRE_LAUNCH && exec_wire_launch_get(&f, &launch, &err) == 0 &&
+            exec_launchrec_get(launch.job, launch.job_len, &rec, &err) == 0)
             check_rec(&rec);
+        if (f.type == WIRE_NUMBERED && exec_wire_numbered_get(&f, &numbered) == 0 &&
+            numbered.f.payload + numbered.f.len != f.payload + f.len)
+            abort();
         if (f.type == WIRE_RESULT && res)
-            exec_result_unpack(res, f.payload, f.len, &err);
+            exec_result_unpack(res, f.payload + WIRE_ROUND, f.len - WIRE_ROUND, &err);
     }
     exec_result_destroy(res);
     if (exec_wire_run_get(data, size, &run, &err) == 0)

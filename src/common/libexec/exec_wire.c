@@ -24,9 +24,9 @@ static const struct {
     uint32_t min, max;
     bool known;
 } lengths[] = {
-    [WIRE_LAUNCH] = {WIRE_LAUNCH_HEAD + 20, WIRE_PAYLOAD_MAX, true},
-    [WIRE_TAKEN] = {8, 8, true},
-    [WIRE_RESULT] = {WIRE_TIMES, WIRE_PAYLOAD_MAX, true},
+    [WIRE_LAUNCH] = {WIRE_LAUNCH_HEAD + 2 + 20, WIRE_PAYLOAD_MAX, true},
+    [WIRE_TAKEN] = {WIRE_ROUND + 12, WIRE_ROUND + 12, true},
+    [WIRE_RESULT] = {WIRE_ROUND + WIRE_TIMES, WIRE_PAYLOAD_MAX, true},
     [WIRE_CONFIG] = {WIRE_CONFIG_STRINGS, 1u << 20, true},
     [WIRE_RUN] = {WIRE_RUN_FIXED, WIRE_PAYLOAD_MAX, true},
     [WIRE_SIGNAL] = {4, 4, true},
@@ -41,18 +41,24 @@ static const struct {
     [WIRE_PMI_FENCE] = {4, WIRE_PAYLOAD_MAX, true},
     [WIRE_DONE] = {WIRE_TIMES + 4, WIRE_TIMES + 4 * WIRE_TASKS_MAX, true},
     [WIRE_NOTE] = {1, 4096, true},
-    [WIRE_BEGUN] = {0, 0, true},
+    [WIRE_BEGUN] = {0, WIRE_ROUND, true},
     [WIRE_PMI_NAME] = {8 + 2, 8 + 2 * (WIRE_NAME_MAX + 1), true},
     [WIRE_SPAWNED] = {8, 8 + 4096, true},
     [WIRE_SPAWN] = {WIRE_SPAWN_HEAD + WIRE_STRINGS, WIRE_PAYLOAD_MAX, true},
-    [WIRE_STARTED] = {0, 4, true},
+    [WIRE_STARTED] = {0, WIRE_ROUND + 4, true},
     [WIRE_WARNING] = {1, 4096, true},
-    [WIRE_LOST] = {2, WIRE_PAYLOAD_MAX, true},
+    [WIRE_LOST] = {WIRE_ROUND + 2, WIRE_PAYLOAD_MAX, true},
     [WIRE_SWEPT] = {4, 4, true},
     [WIRE_PMIX_READY] = {8, WIRE_PAYLOAD_MAX, true},
     [WIRE_PMIX_CLIENT] = {8, 8, true},
     [WIRE_PMIX_JOIN] = {4, WIRE_PAYLOAD_MAX, true},
     [WIRE_PMIX_LEAVE] = {0, 0, true},
+    [WIRE_NUMBERED] = {WIRE_NUMBERED_HEAD + 1, WIRE_PAYLOAD_MAX, true},
+    [WIRE_INPUT] = {16, 16 + WIRE_STDIN_WINDOW, true},
+    [WIRE_ACK] = {16, 16, true},
+    [WIRE_AGAIN] = {8, 8, true},
+    [WIRE_OVER] = {0, 0, true},
+    [WIRE_NTH_SIGNAL] = {8, 8, true},
 };
 #define NTYPES (sizeof(lengths) / sizeof(*lengths))
 
@@ -103,6 +109,12 @@ int exec_wire_put(buf_t *b, enum wire_type type, uint64_t job, const struct iove
     return 0;
 }
 
+static bool fits(uint32_t type, uint32_t len)
+{
+    return type < NTYPES && lengths[type].known && len >= lengths[type].min &&
+           len <= lengths[type].max;
+}
+
 ptrdiff_t exec_wire_parse(const void *data, size_t len, struct wire_frame *f, errmsg_t *err)
 {
     const uint8_t *p = data;
@@ -122,8 +134,7 @@ ptrdiff_t exec_wire_parse(const void *data, size_t len, struct wire_frame *f, er
         return 0;
     f->said = type;
     f->type = (enum wire_type)type;
-    if (type >= NTYPES || !lengths[type].known || f->len < lengths[type].min ||
-        f->len > lengths[type].max) {
+    if (!fits(type, f->len)) {
         errmsg_set(err, "a frame of type %u with %u bytes", type, f->len);
         f->type = WIRE_BAD;
     }
@@ -149,6 +160,57 @@ int exec_wire_times_get(const void *p, struct wire_times *t, errmsg_t *err)
     if (!started != !exited || exited < started)
         return errmsg_fail(err, EPROTO, "impossible times of tasks");
     *t = (struct wire_times){started, exited};
+    return 0;
+}
+
+void exec_wire_launch_put(void *dst, const struct wire_launch *l)
+{
+    le_put32(dst, l->round);
+    le_put32((uint8_t *)dst + 4, l->credit);
+    le_put64((uint8_t *)dst + 8, l->nonce);
+}
+
+int exec_wire_launch_get(const struct wire_frame *f, struct wire_launch *l, errmsg_t *err)
+{
+    const uint8_t *p = f->payload + WIRE_LAUNCH_HEAD, *end = f->payload + f->len;
+    const uint8_t *nul = memchr(p, '\0', (size_t)(end - p));
+
+    *l = (struct wire_launch){.round = le_get32(f->payload),
+                              .credit = le_get32(f->payload + 4),
+                              .nonce = le_get64(f->payload + 8),
+                              .ranks = (const char *)p};
+    if (!nul)
+        return errmsg_fail(err, EPROTO, "a job to be launched comes without its ranks");
+    l->job = nul + 1;
+    l->job_len = (size_t)(end - nul) - 1;
+    return 0;
+}
+
+void exec_wire_numbered_put(void *dst, const struct wire_numbered *n)
+{
+    le_put32(dst, n->round);
+    le_put32((uint8_t *)dst + 4, n->rank);
+    le_put64((uint8_t *)dst + 8, n->number);
+    le_put32((uint8_t *)dst + 16, n->f.type);
+}
+
+int exec_wire_numbered_get(const struct wire_frame *f, struct wire_numbered *n)
+{
+    uint32_t type = le_get32(f->payload + 16), len = f->len - WIRE_NUMBERED_HEAD;
+
+    if ((type != WIRE_OUTPUT && type != WIRE_FAIL && type != WIRE_NOTE && type != WIRE_WARNING) ||
+        !fits(type, len)) {
+        errno = EPROTO;
+        return -1;
+    }
+    *n = (struct wire_numbered){.round = le_get32(f->payload),
+                                .rank = le_get32(f->payload + 4),
+                                .number = le_get64(f->payload + 8),
+                                .f = {.type = (enum wire_type)type,
+                                      .said = type,
+                                      .job = f->job,
+                                      .len = len,
+                                      .payload = f->payload + WIRE_NUMBERED_HEAD}};
     return 0;
 }
 

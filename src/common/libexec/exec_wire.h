@@ -58,17 +58,30 @@
  *    PMIX_LEAVE   (empty): the tasks of this launcher have ended; the server exits when all
  *                 expected nodes have joined and closed their connections
  *
- * Between instances, down: LAUNCH, SIGNAL, KILL, STDIN, CREDIT as above,
- *    LAUNCH     u32 first credit for output, u64 random number of this launch, then a job as in
- *               wrexec.launch (wrexec_wire.h)
- * and up: OUTPUT as above,
- *    TAKEN      u32 node, u32 bytes: standard input was written there
- *    FAIL       as above, the first task is always -1: the text names the node
- *    STARTED    u32: number of nodes on which all tasks are running
- *    NOTE, WARNING   as above
+ * Between instances, down: KILL, CREDIT as above,
+ *    LAUNCH     u32 round, u32 credit for output, u64 random number of this launch, an idset, NUL:
+ *               the nodes of the job that the child is responsible for; then a job as in
+ *               wrexec.launch (wrexec_wire.h).  An instance that has this launch already repeats
+ *               what rank 0 may lack, as after AGAIN
+ *    NTH_SIGNAL u32 number of this signal in the job, u32 signal
+ *    INPUT      u64 position, u64 taken, data: standard input; no data: end of file.  All nodes
+ *               have taken the bytes before the position `taken`
+ *    ACK        u32 rank, u32 stream, u64 number: rank 0 has the frames NUMBERED of this rank up to
+ *               this number
+ *    AGAIN      u32 round, u32 credit: repeat all frames NUMBERED that rank 0 has not acknowledged,
+ *               and the latest of each other frame
+ *    OVER       (empty): rank 0 has everything about the job, so nothing will be asked for again
+ * and up, each with a u32 before it, the round of the last LAUNCH or AGAIN (the parent ignores
+ * frames of earlier rounds):
+ *    NUMBERED   u32 rank, u64 number, u32 type, and the payload of a frame of that type: OUTPUT,
+ *               FAIL (the first task is always -1: the text names the node), NOTE, WARNING.  Each
+ *               rank numbers them from 1, those with OUTPUT (stream 0) and all others (stream 1)
+ *               each by themselves; number 0: it is not repeated
+ *    TAKEN      u32 node, u64 bytes: so much standard input was written there in all
+ *    STARTED    u32 node: all its tasks are running
  *    LOST       an idset of ranks, NUL, text: these nodes of the job are lost, together with their
  *               tasks
- *    BEGUN      (empty): a task in this subtree has initialized MPI; sent once per job
+ *    BEGUN      (empty): a task in this subtree has initialized MPI
  *    RESULT     the bytes of exec_result_pack(): the job has ended in this subtree; its last frame
  *
  * A record of output: u32 task, u32 stream (1 or 2), u32 length, all little-endian; then the bytes.
@@ -130,6 +143,12 @@ enum wire_type {
     WIRE_TAKEN,
     WIRE_RESULT,
     WIRE_CONFIG,
+    WIRE_NUMBERED,
+    WIRE_INPUT,
+    WIRE_ACK,
+    WIRE_AGAIN,
+    WIRE_OVER,
+    WIRE_NTH_SIGNAL,
 };
 enum wire_name { WIRE_NAME_PUBLISH = 1, WIRE_NAME_LOOKUP, WIRE_NAME_UNPUBLISH };
 #define WIRE_NAME_MAX 1024 /* bytes of a service or a port */
@@ -144,7 +163,8 @@ struct wire_times {
 #define WIRE_TIMES 16
 #define WIRE_SPAWN_HEAD 12
 #define WIRE_SPAWN_PMIX 0x80000000u /* in the first number of SPAWN: PMIx made the request */
-#define WIRE_LAUNCH_HEAD 12         /* before the job in LAUNCH */
+#define WIRE_LAUNCH_HEAD 16         /* before the idset in LAUNCH */
+#define WIRE_ROUND 4                /* before each frame up */
 
 struct wire_frame {
     enum wire_type type;
@@ -177,6 +197,34 @@ void exec_wire_job_name(char name[WIRE_JOB_NAME_MAX], uint64_t job, uint64_t non
 
 uint32_t exec_wire_u32(const void *p); /* in the machine's order, from any address */
 int32_t exec_wire_i32(const void *p);
+
+/* --- LAUNCH and NUMBERED, between instances --- */
+
+struct wire_launch {
+    uint32_t round;
+    uint32_t credit;
+    uint64_t nonce;
+    const char *ranks;
+    const void *job; /* see exec_launchrec_get() */
+    size_t job_len;
+};
+/* Writes the first WIRE_LAUNCH_HEAD bytes; the idset with its NUL, and the job, follow. */
+void exec_wire_launch_put(void *dst, const struct wire_launch *l);
+/* -1 with EPROTO and an error message; then the round is valid.  Pointers lead into the payload. */
+int exec_wire_launch_get(const struct wire_frame *f, struct wire_launch *l, errmsg_t *err);
+
+/* `f`: the frame that it carries, about the same job. */
+struct wire_numbered {
+    uint32_t round;
+    uint32_t rank;
+    uint64_t number;
+    struct wire_frame f;
+};
+#define WIRE_NUMBERED_HEAD 20
+/* Writes the first WIRE_NUMBERED_HEAD bytes; the payload of the frame follows. */
+void exec_wire_numbered_put(void *dst, const struct wire_numbered *n);
+/* Strict, like exec_wire_parse(): -1 with EPROTO for a frame that cannot be carried. */
+int exec_wire_numbered_get(const struct wire_frame *f, struct wire_numbered *n);
 
 /* --- output records --- */
 

@@ -40,9 +40,11 @@
  *
  * Between instances, raw; each message holds all frames (exec_wire.h) that wait at the end of a
  * pass:
- *    wrexec.tree    streaming, to a child in the tree: an empty response when the child is ready,
- *                   then the frames that go up
+ *    wrexec.tree    streaming, to a child, which is below in the tree: an empty response when the
+ *                   child is ready, then the frames that go up
  *    wrexec.down    raw -> (empty), to the same child: the frames that go down
+ *    wrexec.known   to rank 0, raw -> raw: entries of u64 job, u64 random number of its launch, of
+ *                   jobs that have lost their parent; the answer has those that rank 0 does not run
  *    wrexec.spawn   to rank 0, raw: u64 job or group, u32 1 if by PMIx, then the frame SPAWN
  *                   without its first number -> struct wrexec_spawned: more tasks for a running job
  *    wrexec.host    {} -> struct wrexec_host: from rank 0, to any rank
@@ -287,6 +289,7 @@ extern const struct flux_schema wrexec_stats_schema;
 #define WREXEC_CLIENT_WINDOW (1u << 20)
 #define WREXEC_STDIN_HEAD 8
 #define WREXEC_CREDIT_SIZE 12
+#define WREXEC_KNOWN_SIZE 16
 
 extern const struct flux_method wrexec_methods[];
 

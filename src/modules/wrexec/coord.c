@@ -314,7 +314,7 @@ struct subjob *coord_start(struct coord *r, struct spec *spec, const struct laun
         l->id = j->id;
     }
     coord_clients_job(r->clients, j->rj);
-    subjob_launch(j, &past);
+    subjob_launch(j, j->ranks, &past);
     free(json);
     if (j->rj->l && !j->rj->l->input)
         subjob_flow_stdin(j, NULL, 0);

@@ -50,10 +50,9 @@ struct coord_job {
     bool failed;   /* the exit code and the error message are decided */
     int fail_code; /* may be 0: MPI_Abort() with this code */
     char *fail_text;
-    idset_t *lost_ranks; /* lost ranks that the job has survived; NULL: none */
     flux_watcher_t *grace;
     double deadline; /* end of the grace period, by flux_now() */
-    uint64_t *taken; /* standard input for all tasks: bytes taken, by node */
+    uint64_t *taken; /* standard input for all tasks: bytes taken, by node; NULL: for task 0 */
     uint64_t acked;  /* bytes taken by all nodes */
     uint32_t behind; /* number of nodes that have taken exactly that */
     /* coord_output.c */
@@ -69,7 +68,7 @@ struct coord_job {
     struct coord_job *parent; /* job of a group; NULL: this is a job */
     struct list_node group;   /* in parent->groups */
     flux_msg_t *spawn_req;    /* NULL: it has been answered */
-    uint32_t unstarted;       /* nodes that have not started their tasks; at 0 the answer is due */
+    idset_t *started;         /* nodes whose tasks run; when all do, the answer is due */
     bool refused;             /* the group was refused, which is not a failure of the job */
     uint64_t parent_id;       /* used during loading only */
 };

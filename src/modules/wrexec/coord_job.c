@@ -75,7 +75,7 @@ void coord_job_free(struct coord_job *rj)
     coord_output_forget(rj->coord->output, rj);
     flux_watcher_destroy(rj->grace);
     buf_destroy(rj->outbuf);
-    idset_destroy(rj->lost_ranks);
+    idset_destroy(rj->started);
     free(rj->fail_text);
     free(rj->taken);
     free(rj);
@@ -139,13 +139,17 @@ static uint64_t taken_by_all(struct coord_job *rj, uint32_t node, uint64_t bytes
 void coord_job_taken(struct subjob *j, uint32_t node, uint64_t bytes)
 {
     struct coord_job *rj = j->rj;
-    struct wrexec_notice n = {.id = j->id, .taken = bytes};
+    struct wrexec_notice n = {.id = j->id};
 
+    if (node >= j->nnodes)
+        return;
     if (rj->taken) {
-        if (node >= j->nnodes)
-            return;
-        n.taken = taken_by_all(rj, node, bytes);
+        n.taken = bytes > rj->taken[node] ? taken_by_all(rj, node, bytes - rj->taken[node]) : 0;
+    } else if (bytes > rj->acked) {
+        n.taken = bytes - rj->acked;
+        rj->acked = bytes;
     }
+    j->input_taken = rj->acked < j->input_end ? rj->acked : j->input_end;
     if (n.taken && rj->l)
         coord_client_notice(rj->l, &n);
 }
@@ -336,15 +340,14 @@ static void say_lost(const struct subjob *j, const idset_t *ranks, const char *w
     hostlist_destroy(all);
 }
 
-/* Note that these ranks are lost.  Returns whether a job that survives the loss of nodes has nodes
- * left. */
+/* Returns whether a job that has lost these ranks survives: it is to survive the loss of nodes, and
+ * has nodes left. */
 static bool survives(struct coord_job *rj, const idset_t *ranks)
 {
     struct subjob *j = rj->j;
     uint32_t node = 0;
 
-    if (!j->spec->w.survive || (!rj->lost_ranks && !(rj->lost_ranks = idset_create())) ||
-        idset_add(rj->lost_ranks, ranks) < 0 || idset_equal(rj->lost_ranks, j->ranks))
+    if (!j->spec->w.survive || idset_equal(j->lost, j->ranks))
         return false;
     /* The job does not wait for them to take input. */
     for (uint32_t r = idset_first(j->ranks); rj->taken && r != IDSET_NONE;
@@ -355,14 +358,15 @@ static bool survives(struct coord_job *rj, const idset_t *ranks)
     return true;
 }
 
-void coord_job_lost(struct subjob *j, const char *list, const char *why)
+void coord_job_lost(struct subjob *j, const idset_t *nodes, const char *why)
 {
     struct coord_job *rj = j->rj;
-    idset_t *ranks = idset_parse(list, NULL);
-    char text[SENTENCE_MAX];
+    idset_t *ranks = idset_intersect(nodes, j->ranks);
+    char *list = ranks ? idset_format(ranks, 0) : NULL, text[SENTENCE_MAX];
     struct wrexec_notice n = {.id = j->id, .warning = text};
 
-    if (!ranks || idset_keep(ranks, j->ranks) < 0 || idset_empty(ranks) || coord_job_over(rj)) {
+    if (!list || idset_empty(ranks) || coord_job_over(rj)) {
+        free(list);
         idset_destroy(ranks);
         return;
     }
@@ -384,6 +388,7 @@ void coord_job_lost(struct subjob *j, const char *list, const char *why)
             coord_job_failed(j, JOB_LOST_CODE, text);
         }
     }
+    free(list);
     idset_destroy(ranks);
 }
 
@@ -436,24 +441,6 @@ void coord_job_terminate(struct coord_job *rj, double grace)
 
 /* --- reload --- */
 
-static void save_lost(const struct coord_job *rj, flux_handover_t *o)
-{
-    char *ranks = rj->lost_ranks ? idset_format(rj->lost_ranks, 0) : NULL;
-
-    if (rj->lost_ranks && !ranks)
-        flux_handover_fail(o, ENOMEM);
-    flux_handover_put_str(o, ranks);
-    free(ranks);
-}
-
-static void load_lost(struct coord_job *rj, flux_handover_t *o)
-{
-    const char *ranks = flux_handover_get_str(o);
-
-    if (ranks && !(rj->lost_ranks = idset_parse(ranks, NULL)))
-        flux_handover_fail(o, errno);
-}
-
 void coord_job_save(const struct coord_job *rj, flux_handover_t *o)
 {
     double left = rj->grace ? rj->deadline - flux_now(rj->j->ctx->h) : 0.;
@@ -464,7 +451,6 @@ void coord_job_save(const struct coord_job *rj, flux_handover_t *o)
     flux_handover_put(o, rj->failed);
     flux_handover_put(o, (uint32_t)rj->fail_code);
     flux_handover_put_str(o, rj->fail_text);
-    save_lost(rj, o);
     flux_handover_put(o, rj->grace && !coord_job_over(rj) && !rj->j->killed);
     flux_handover_put(o, left > 0. ? (uint64_t)(left * 1e6) : 0);
     flux_handover_put_data(o, rj->taken, rj->taken ? rj->j->nnodes * sizeof(*rj->taken) : 0);
@@ -518,7 +504,6 @@ void coord_job_load(struct coord_job *rj, flux_handover_t *o)
     rj->fail_code = (int)(uint32_t)flux_handover_get(o, UINT32_MAX);
     if ((text = flux_handover_get_str(o)) && !(rj->fail_text = strdup(text)))
         flux_handover_fail(o, ENOMEM);
-    load_lost(rj, o);
     grace = flux_handover_get(o, 1);
     left = flux_handover_get(o, UINT64_MAX);
     load_taken(rj, o);

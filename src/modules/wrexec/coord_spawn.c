@@ -280,10 +280,9 @@ static void start(struct coord *r, struct coord_job *top, const flux_msg_t *msg,
     j->nonce = flux_random(r->ctx->h);
     j->rj->parent = top;
     j->rj->spawn_req = flux_msg_incref(msg);
-    j->rj->unstarted = j->nnodes;
     list_append(&top->groups, &j->rj->group);
     top->spawned += exec_layout_ntasks(spec->layout);
-    subjob_launch(j, &placed);
+    subjob_launch(j, j->ranks, &placed);
     free(json);
     subjob_check(j);
 }
@@ -407,15 +406,18 @@ void coord_spawn_refuse(struct coord_job *g, int errnum, const char *text)
     subjob_signal(g->j, SIGKILL);
 }
 
-void coord_spawn_started(struct subjob *j, uint32_t nodes)
+void coord_spawn_started(struct subjob *j, uint32_t node)
 {
     struct coord_job *g = j->rj;
     char name[WIRE_JOB_NAME_MAX];
 
-    if (!g->parent || nodes == 0 || nodes > g->unstarted)
+    if (!g->parent || !g->spawn_req || node >= j->nnodes)
         return;
-    g->unstarted -= nodes;
-    if (g->unstarted > 0)
+    if ((!g->started && !(g->started = idset_create())) || idset_set(g->started, node) < 0) {
+        coord_spawn_refuse(g, ENOMEM, "out of memory for spawned tasks");
+        return;
+    }
+    if (idset_count(g->started) < j->nnodes)
         return;
     exec_wire_job_name(name, j->id, j->nonce);
     coord_spawn_answer(g, 0, name);
@@ -462,7 +464,7 @@ void coord_spawn_save(const struct coord_job *rj, flux_handover_t *o)
     free(failed);
     flux_handover_put(o, rj->parent ? rj->parent->j->id : 0);
     flux_handover_put_msg(o, rj->spawn_req);
-    flux_handover_put(o, rj->unstarted);
+    handover_put_set(o, rj->started);
     flux_handover_put(o, rj->refused);
 }
 
@@ -475,7 +477,7 @@ void coord_spawn_load(struct coord_job *rj, flux_handover_t *o)
         flux_handover_fail(o, EPROTO);
     rj->parent_id = flux_handover_get(o, UINT64_MAX);
     rj->spawn_req = flux_handover_get_msg(o);
-    rj->unstarted = (uint32_t)flux_handover_get(o, UINT32_MAX);
+    rj->started = handover_get_set(o);
     rj->refused = flux_handover_get(o, 1);
 }
 

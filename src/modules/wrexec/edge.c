@@ -1,12 +1,12 @@
-/* edge.c - the connections of an instance to its parent and children (interface: edge.h).
+/* edge.c - the connections of an instance to its children (interface: edge.h).
  *
  *     state of an edge   meaning                                        left when (by)
  *     closed             nothing has been sent, or the edge was lost    a launch is to be sent
  *                                                                       (edge_open)
  *     opening            "wrexec.tree" has been sent, or will be sent   the child's first, empty
  *                        again because the child's mailbox was full     response arrives (take); it
- *                                                                       is lost (edge_lost)
- *     open               the child has the stream; frames go to it      it is lost (edge_lost)
+ *                                                                       is lost (edge_close)
+ *     open               the child has the stream; frames go to it      it is lost (edge_close)
  *
  * Invariants:
  *  1. Frames go down as "wrexec.down" requests of a courier.  One request is under way at a time,
@@ -15,15 +15,16 @@
  *  2. Frames leave at the end of the pass, or once BATCH bytes wait.  A request holds up to BATCH
  *     bytes, or one larger frame.  The bytes that wait for an earlier answer are bounded by the
  *     credit of the jobs and by the number of jobs that fit on the ranks below.
- *  3. A reload leaves streams and requests under way as they are, at both ends: the next instance
- *     awaits their answers, and answers the requests of the parent.
- *  4. The frames of the parent's request, and of a child's response, are handled in slices
- *     (libflux/slice.h); then the request is answered, and the next response is taken.  A request
- *     that arrives before this instance is ready waits.  By invariant 1 there is at most one.
+ *  3. A reload leaves streams and requests under way as they are: the next instance awaits their
+ *     answers.
+ *  4. The frames of a child's response are handled in slices (libflux/slice.h); then the next
+ *     response is taken.
  *  5. The state of an edge changes by the transitions of `moves` only.
- *  6. A child that moves to a deeper place in this subtree, because a broker in between has come
- *     back, keeps its edge, and launches for its jobs go through this edge, until no job has tasks
- *     there: a child can send to one parent only.
+ *  6. The way to a child is that of any message to its rank, so an edge need not follow the tree: a
+ *     job keeps its edges when ranks below it move in the tree, and only jobs that are launched
+ *     later take the new way.
+ *  7. Frames that nobody waits for (edge_send_later) travel with the next frames to the child,
+ *     before them, or LATER seconds later; a job thus costs no message of its own for them.
  *
  * Failure: an edge closes when its stream ends or its child refuses a request.  The frames that
  * wait for the child are dropped, and the callback `lost` gets the reason once.
@@ -41,34 +42,27 @@
 
 #define BATCH (1u << 20)
 #define AGAIN 0.05 /* seconds */
+#define LATER 0.5  /* seconds */
+#define LATER_MAX (64u << 10)
 
 struct edges {
     flux_t *h;
     const struct edge_callbacks *cbs;
     void *arg;
-    const topology_t *tree; /* tree of the session */
-    topology_t *own;        /* the same tree with the children that are kept; NULL: none are kept */
-    const topology_t *topo; /* `tree` or `own` */
+    const topology_t *topo; /* tree of the session */
     struct edge **v;        /* edges by rank */
     uint32_t n;
     flux_watcher_t *flusher;
+    flux_watcher_t *later;
     struct list_node dirty;
-    flux_msg_t *up_req; /* request wrexec.tree of the parent; NULL: none */
-    char up_sender[FLUX_SENDER_MAX];
-    buf_t *up;
-    struct window up_window;
-    bool ready;       /* requests of the parent can be handled */
-    flux_msg_t *rest; /* request of the parent that is not handled completely */
-    size_t pos;       /* place of the next frame in its payload */
-    flux_watcher_t *more;
 };
 
 static const struct transition moves[] = {
     {EDGE_CLOSED, EDGE_OPENING, "edge_open"},
     {EDGE_OPENING, EDGE_OPEN, "take"},
-    {EDGE_CLOSED, EDGE_CLOSED, "edge_lost"}, /* without memory to open it */
-    {EDGE_OPENING, EDGE_CLOSED, "edge_lost"},
-    {EDGE_OPEN, EDGE_CLOSED, "edge_lost"},
+    {EDGE_CLOSED, EDGE_CLOSED, "edge_close"}, /* without memory to open it */
+    {EDGE_OPENING, EDGE_CLOSED, "edge_close"},
+    {EDGE_OPEN, EDGE_CLOSED, "edge_close"},
     TRANSITION_END,
 };
 
@@ -80,21 +74,29 @@ static void set_state(struct edge *e, enum edge_state state)
 
 /* --- frames to children --- */
 
-static void edge_lost(struct edge *e, int errnum, const char *why)
+void edge_close(struct edge *e)
 {
-    char text[400];
-
-    snprintf(text, sizeof(text), "%s", why);
     flux_future_destroy(e->f);
     e->f = NULL;
     set_state(e, EDGE_CLOSED);
     e->pos = 0;
+    e->retry = false;
     flux_watcher_stop(e->again);
     flux_watcher_stop(e->more);
     if (e->courier)
         courier_clear(e->courier);
     buf_consume(e->out, buf_len(e->out));
+    if (e->later)
+        buf_consume(e->later, buf_len(e->later));
     window_reset(&e->window);
+}
+
+static void edge_lost(struct edge *e, int errnum, const char *why)
+{
+    char text[400];
+
+    snprintf(text, sizeof(text), "%s", why);
+    edge_close(e);
     e->all->cbs->lost(e->all->arg, e, errnum, text);
 }
 
@@ -117,23 +119,28 @@ static size_t whole_frames(const buf_t *b)
 
 static void edge_flush(struct edge *e)
 {
-    size_t len;
-    void *data;
+    size_t later = e->later ? buf_len(e->later) : 0, len;
+    uint8_t *data;
 
     list_remove(&e->node);
     e->dirty = false;
-    if (e->state != EDGE_OPEN || courier_busy(e->courier) || buf_len(e->out) == 0)
+    if (e->state != EDGE_OPEN || courier_busy(e->courier) || later + buf_len(e->out) == 0)
         return;
     len = whole_frames(e->out);
-    if (!(data = malloc(len))) {
+    if (!(data = malloc(later + len))) {
         edge_lost(e, ENOMEM, "out of memory for messages to it");
         return;
     }
-    memcpy(data, buf_data(e->out), len);
-    if (courier_post(e->courier, "wrexec.down", e->rank, data, len) < 0) {
+    if (later)
+        memcpy(data, buf_data(e->later), later);
+    if (len)
+        memcpy(data + later, buf_data(e->out), len);
+    if (courier_post(e->courier, "wrexec.down", e->rank, data, later + len) < 0) {
         edge_lost(e, ENOMEM, "out of memory for messages to it");
         return;
     }
+    if (later)
+        buf_consume(e->later, later);
     buf_consume(e->out, len);
     window_reset(&e->window);
 }
@@ -250,7 +257,11 @@ static void again_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
 {
     struct edge *e = arg;
 
-    if (ask_stream(e) < 0)
+    if (e->retry) {
+        e->retry = false;
+        e->all->cbs->again(e->all->arg, e);
+    }
+    if (e->state == EDGE_OPENING && !e->f && ask_stream(e) < 0)
         edge_lost(e, errno, strerror(errno));
 }
 
@@ -277,12 +288,50 @@ static int edge_open(struct edge *e)
     return 0;
 }
 
+void edge_retry(struct edge *e)
+{
+    e->retry = edge_prepare(e) == 0;
+    if (e->retry)
+        flux_timer_start(e->again, AGAIN, 0.);
+    else
+        e->all->cbs->lost(e->all->arg, e, ENOMEM, "out of memory");
+}
+
+static void mark_dirty(struct edge *e)
+{
+    if (e->dirty)
+        return;
+    e->dirty = true;
+    list_append(&e->all->dirty, &e->node);
+    flux_watcher_start(e->all->flusher);
+}
+
+void edge_send_later(struct edge *e, enum wire_type type, uint64_t job)
+{
+    /* Without memory the child keeps what it does not need any longer, until its stream ends. */
+    if (e->state == EDGE_CLOSED || (!e->later && !(e->later = buf_create(0))) ||
+        exec_wire_put(e->later, type, job, NULL, 0) < 0)
+        return;
+    if (buf_len(e->later) >= LATER_MAX)
+        mark_dirty(e);
+    else if (!flux_watcher_active(e->all->later))
+        flux_timer_start(e->all->later, LATER, 0.);
+}
+
+static void later_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    edges_t *es = arg;
+
+    for (uint32_t i = 0; i < es->n; i++)
+        if (es->v[i]->later && buf_len(es->v[i]->later) > 0)
+            mark_dirty(es->v[i]);
+}
+
 void edge_send(struct edge *e, enum wire_type type, uint64_t job, const struct iovec *iov, int n)
 {
-    edges_t *es = e->all;
     size_t before;
 
-    /* Only a launch opens an edge: other frames concern jobs that were lost with the edge. */
+    /* Only a launch opens an edge: all other frames follow one. */
     if (e->state == EDGE_CLOSED && type != WIRE_LAUNCH)
         return;
     before = buf_len(e->out);
@@ -290,180 +339,23 @@ void edge_send(struct edge *e, enum wire_type type, uint64_t job, const struct i
         edge_lost(e, errno, strerror(errno));
         return;
     }
-    if (window_add(&e->window, buf_len(e->out) - before)) {
+    if (window_add(&e->window, buf_len(e->out) - before))
         edge_flush(e);
-    } else if (!e->dirty) {
-        e->dirty = true;
-        list_append(&es->dirty, &e->node);
-        flux_watcher_start(es->flusher);
-    }
-}
-
-/* --- frames to the parent --- */
-
-static void up_flush(edges_t *es)
-{
-    size_t len = buf_len(es->up);
-
-    if (len == 0)
-        return;
-    if (es->up_req)
-        flux_respond_more_raw(es->h, es->up_req, buf_data(es->up), len);
-    buf_consume(es->up, len);
-    window_reset(&es->up_window);
-}
-
-void edges_send_up(edges_t *es, enum wire_type type, uint64_t job, const struct iovec *iov, int n)
-{
-    size_t before = buf_len(es->up);
-
-    if (!es->up_req)
-        return;
-    if (exec_wire_put(es->up, type, job, iov, n) < 0) {
-        /* The parent would wait forever, so the stream ends. */
-        flux_respond_error(es->h, es->up_req, ENOMEM, "rank %u has no memory for its answers",
-                           flux_rank(es->h));
-        flux_msg_destroy(es->up_req);
-        es->up_req = NULL;
-        buf_consume(es->up, buf_len(es->up));
-        return;
-    }
-    if (window_add(&es->up_window, buf_len(es->up) - before))
-        up_flush(es);
     else
-        flux_watcher_start(es->flusher);
+        mark_dirty(e);
 }
 
-static void flusher_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+void edges_flush(edges_t *es)
 {
-    edges_t *es = arg;
     struct list_node *n;
 
     while ((n = list_first(&es->dirty)))
         edge_flush(list_entry(n, struct edge, node));
-    up_flush(es);
 }
 
-/* --- frames from the parent --- */
-
-static void forget_rest(edges_t *es)
+static void flusher_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
-    flux_msg_t *msg = es->rest;
-
-    es->rest = NULL;
-    es->pos = 0;
-    flux_watcher_stop(es->more);
-    flux_msg_destroy(msg);
-}
-
-/* Refuse the rest of the request while its sender lives: the broker of the sender would keep an
- * unanswered request forever. */
-static void cancel_rest(edges_t *es)
-{
-    if (es->rest)
-        flux_respond_error(es->h, es->rest, ECANCELED, "the stream to rank %u has ended",
-                           flux_rank(es->h));
-    forget_rest(es);
-}
-
-void edges_tree(edges_t *es, const flux_msg_t *req)
-{
-    if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING)) {
-        flux_respond_error(es->h, req, EPROTO, "wrexec.tree has to be a streaming request");
-        return;
-    }
-    if (es->up_req) {
-        flux_respond_error(es->h, es->up_req, ENODATA, "another has taken over");
-        flux_msg_destroy(es->up_req);
-    }
-    es->up_req = flux_msg_incref(req);
-    cancel_rest(es);
-    buf_consume(es->up, buf_len(es->up));
-    flux_msg_sender(req, es->up_sender, sizeof(es->up_sender));
-    /* An empty response tells the parent that the stream is open. */
-    flux_respond_more_raw(es->h, req, "", 0);
-}
-
-static void refuse_rest(edges_t *es, const char *why)
-{
-    flux_log(es->h, LOG_ERR, "the instance above sent %s", why);
-    flux_respond_error(es->h, es->rest, EPROTO, "rank %u was sent %s", flux_rank(es->h), why);
-    forget_rest(es);
-    if (es->up_req) {
-        flux_respond_error(es->h, es->up_req, EPROTO, "rank %u was sent %s", flux_rank(es->h), why);
-        flux_msg_destroy(es->up_req);
-        es->up_req = NULL;
-    }
-}
-
-/* Handle frames of the request of the parent for a slice of time. */
-static void down(edges_t *es)
-{
-    struct flux_slice slice;
-    struct wire_frame f;
-    const uint8_t *data;
-    ptrdiff_t used;
-    errmsg_t err;
-    size_t len;
-
-    data = flux_msg_payload(es->rest, &len);
-    flux_slice_begin(&slice, flux_get_reactor(es->h), FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
-    while (es->pos < len && flux_slice_more(&slice)) {
-        used = exec_wire_parse(data + es->pos, len - es->pos, &f, &err);
-        if (used <= 0) {
-            refuse_rest(es, used < 0 ? err.text : "a frame that is cut off");
-            return;
-        }
-        es->cbs->frame(es->arg, NULL, &f);
-        es->pos += (size_t)used;
-    }
-    if (es->pos < len) {
-        flux_watcher_start(es->more);
-        return;
-    }
-    flux_respond(es->h, es->rest, NULL);
-    forget_rest(es);
-}
-
-static void more_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
-{
-    down(arg);
-}
-
-void edges_down(edges_t *es, const flux_msg_t *msg)
-{
-    char sender[FLUX_SENDER_MAX];
-
-    /* The sender does not have a stream: the stream was lost or ended. */
-    if (!es->up_req || strcmp(flux_msg_sender(msg, sender, sizeof(sender)), es->up_sender) != 0) {
-        flux_respond_error(es->h, msg, ENOTCONN, "rank %u has no stream to this instance",
-                           flux_rank(es->h));
-    } else if (es->rest) {
-        flux_respond_error(es->h, msg, EAGAIN, "rank %u is not done with the last request",
-                           flux_rank(es->h));
-    } else {
-        es->rest = flux_msg_incref(msg);
-        if (es->ready)
-            down(es);
-    }
-}
-
-bool edges_parent_gone(edges_t *es, const char *sender, uint32_t matchtag)
-{
-    if (!es->up_sender[0] || strcmp(es->up_sender, sender) != 0)
-        return false;
-    if (matchtag && (!es->up_req || flux_msg_matchtag(es->up_req) != matchtag))
-        return false;
-    if (matchtag) {
-        flux_respond_error(es->h, es->up_req, ENODATA, "canceled");
-        cancel_rest(es);
-    }
-    flux_msg_destroy(es->up_req);
-    es->up_req = NULL;
-    es->up_sender[0] = '\0';
-    buf_consume(es->up, buf_len(es->up));
-    forget_rest(es);
-    return true;
+    edges_flush(arg);
 }
 
 /* --- start, end, topology --- */
@@ -476,6 +368,7 @@ static void edge_free(struct edge *e)
     flux_watcher_destroy(e->more);
     idset_destroy(e->below);
     buf_destroy(e->out);
+    buf_destroy(e->later);
     free(e);
 }
 
@@ -489,11 +382,9 @@ edges_t *edges_create(flux_t *h, const struct edge_callbacks *cbs, void *arg)
     es->cbs = cbs;
     es->arg = arg;
     list_init(&es->dirty);
-    es->up = buf_create(0);
-    window_init(&es->up_window, (struct window_limits){.bytes = BATCH});
     es->flusher = flux_defer_create(flux_get_reactor(h), flusher_cb, es);
-    es->more = flux_defer_create(flux_get_reactor(h), more_cb, es);
-    if (!es->up || !es->flusher || !es->more) {
+    es->later = flux_timer_create(flux_get_reactor(h), later_cb, es);
+    if (!es->flusher || !es->later) {
         edges_destroy(es);
         errno = ENOMEM;
         return NULL;
@@ -507,18 +398,11 @@ void edges_destroy(edges_t *es)
 
     if (!es)
         return;
-    if (es->up_req)
-        flux_respond_error(es->h, es->up_req, ECONNABORTED,
-                           "the wrexec module of rank %u was unloaded", flux_rank(es->h));
-    flux_msg_destroy(es->up_req);
-    forget_rest(es);
     for (uint32_t i = 0; i < es->n; i++)
         edge_free(es->v[i]);
     free(es->v);
-    topology_destroy(es->own);
-    buf_destroy(es->up);
     flux_watcher_destroy(es->flusher);
-    flux_watcher_destroy(es->more);
+    flux_watcher_destroy(es->later);
     free(es);
     errno = errnum;
 }
@@ -570,112 +454,47 @@ static struct edge *edge_add(edges_t *es, uint32_t rank)
     return e;
 }
 
-/* Use this tree for launches, except that these ranks in the subtree are kept as children. */
-static int use(edges_t *es, const topology_t *tree, const idset_t *kept)
+void edges_set_topology(edges_t *es, const topology_t *t)
 {
-    uint32_t own = flux_rank(es->h);
-    topology_t *mine = idset_empty(kept) ? NULL : topology_create_moved(tree, kept, own);
-    const topology_t *t = mine ? mine : tree;
-
-    if (!mine && !idset_empty(kept))
-        return -1;
-    for (uint32_t i = 0; i < topology_nchildren(t, own); i++) {
-        uint32_t rank = topology_child_at(t, own, i);
-
-        if (!edge_to(es, rank) && !edge_add(es, rank))
-            goto fail;
-    }
-    for (uint32_t i = 0; i < es->n; i++) {
-        struct edge *e = es->v[i];
-        idset_t *below =
-            topology_parent(t, e->rank) == own ? topology_subtree(t, e->rank) : idset_create();
-
-        if (!below)
-            goto fail;
-        idset_destroy(e->below);
-        e->below = below;
-        e->kept = idset_test(kept, e->rank);
-    }
-    topology_destroy(es->own);
-    es->own = mine;
-    es->tree = tree;
     es->topo = t;
-    return 0;
-fail:
-    topology_destroy(mine);
-    return -1;
-}
-
-int edges_set_topology(edges_t *es, const topology_t *t)
-{
-    uint32_t own = flux_rank(es->h);
-    idset_t *kept = idset_create();
-    int rc = kept ? 0 : -1;
-
-    for (uint32_t i = 0; rc == 0 && i < es->n; i++) {
-        const struct edge *e = es->v[i];
-
-        if (!list_empty(&e->parts) && topology_parent(t, e->rank) != own &&
-            topology_is_ancestor(t, own, e->rank))
-            rc = idset_set(kept, e->rank);
+    for (uint32_t i = 0; i < es->n; i++) {
+        idset_destroy(es->v[i]->below);
+        es->v[i]->below = NULL;
     }
-    if (rc == 0)
-        rc = use(es, t, kept);
-    idset_destroy(kept);
-    return rc;
-}
-
-void edges_renew(edges_t *es)
-{
-    bool over = false;
-
-    for (uint32_t i = 0; es->own && i < es->n; i++)
-        over |= es->v[i]->kept && list_empty(&es->v[i]->parts);
-    if (over)
-        (void)edges_set_topology(es, es->tree); /* without memory the children are kept */
-}
-
-void edges_ready(edges_t *es)
-{
-    es->ready = true;
-    if (es->rest)
-        down(es);
 }
 
 uint32_t edges_count(const edges_t *es)
 {
-    return es->n;
+    return es->topo ? topology_nchildren(es->topo, flux_rank(es->h)) : 0;
 }
 
-struct edge *edges_find(edges_t *es, uint32_t rank)
+struct edge *edges_find(edges_t *es, uint32_t rank, const idset_t *lost)
 {
-    uint32_t own = flux_rank(es->h);
+    uint32_t own = flux_rank(es->h), hop = rank;
+    struct edge *e;
 
-    if (!es->topo || !topology_is_ancestor(es->topo, own, rank) || rank == own)
+    if (!es->topo || rank == own || rank >= topology_size(es->topo))
         return NULL;
-    return edge_to(es, topology_next_hop(es->topo, own, rank));
+    if (topology_is_ancestor(es->topo, own, rank)) {
+        hop = topology_next_hop(es->topo, own, rank);
+        while (hop != rank && idset_test(lost, hop))
+            hop = topology_next_hop(es->topo, hop, rank);
+    }
+    if (!(e = edge_to(es, hop)) && !(e = edge_add(es, hop)))
+        return NULL;
+    return e->below || (e->below = topology_subtree(es->topo, hop)) ? e : NULL;
 }
 
 /* --- reload --- */
 
-void edges_flush(edges_t *es)
-{
-    flusher_cb(NULL, NULL, 0, es);
-}
-
 void edges_save(const edges_t *es, flux_handover_t *o)
 {
     flux_handover_put_mark(o, "edges");
-    flux_handover_put_msg(o, es->up_req);
-    flux_handover_put_str(o, es->up_sender);
-    flux_handover_put_msg(o, es->rest);
-    flux_handover_put(o, es->pos);
     flux_handover_put(o, es->n);
     for (uint32_t i = 0; i < es->n; i++) {
         const struct edge *e = es->v[i];
 
         flux_handover_put(o, e->rank);
-        flux_handover_put(o, e->kept);
         flux_handover_put(o, e->state);
         if (e->state == EDGE_CLOSED)
             continue;
@@ -683,6 +502,8 @@ void edges_save(const edges_t *es, flux_handover_t *o)
         flux_handover_put(o, e->f ? flux_rpc_tag(e->f) : 0);
         courier_save(e->courier, o);
         flux_handover_put_data(o, buf_data(e->out), buf_len(e->out));
+        flux_handover_put_data(o, e->later ? buf_data(e->later) : NULL,
+                               e->later ? buf_len(e->later) : 0);
     }
 }
 
@@ -701,6 +522,11 @@ static void edge_load(struct edge *e, flux_handover_t *o)
     data = flux_handover_get_data(o, &len);
     if (buf_append(e->out, data, len) < 0)
         flux_handover_fail(o, ENOMEM);
+    data = flux_handover_get_data(o, &len);
+    if (len > 0 && (!(e->later = buf_create(0)) || buf_append(e->later, data, len) < 0))
+        flux_handover_fail(o, ENOMEM);
+    if (len > 0)
+        flux_timer_start(e->all->later, LATER, 0.);
     if (!asked) {
         flux_timer_start(e->again, AGAIN, 0.);
         return;
@@ -710,47 +536,33 @@ static void edge_load(struct edge *e, flux_handover_t *o)
         flux_handover_fail(o, ENOMEM);
 }
 
-/* Find or create the edge of a rank.  An edge to a rank that is not a child in the tree of the
- * session is needed while its stream is open. */
-static struct edge *edge_had(edges_t *es, uint32_t rank)
+struct edge *edges_to(edges_t *es, uint32_t rank)
 {
     struct edge *e = edge_to(es, rank);
 
     return e || rank >= flux_size(es->h) ? e : edge_add(es, rank);
 }
 
+struct edge *edges_known(const edges_t *es, uint32_t rank)
+{
+    return edge_to(es, rank);
+}
+
 void edges_load(edges_t *es, flux_handover_t *o)
 {
-    idset_t *kept = idset_create();
-    const char *sender;
-
     flux_handover_get_mark(o, "edges");
-    es->up_req = flux_handover_get_msg(o);
-    sender = flux_handover_get_str(o);
-    if (!sender || strlen(sender) >= sizeof(es->up_sender))
-        flux_handover_fail(o, EPROTO);
-    else
-        memcpy(es->up_sender, sender, strlen(sender) + 1);
-    es->rest = flux_handover_get_msg(o);
-    es->pos = flux_handover_get(o, SIZE_MAX);
     for (uint64_t n = flux_handover_get(o, UINT32_MAX); n > 0 && flux_handover_ok(o); n--) {
         uint32_t rank = (uint32_t)flux_handover_get(o, UINT32_MAX);
-        bool keep = flux_handover_get(o, 1);
         enum edge_state state = (enum edge_state)flux_handover_get(o, EDGE_OPEN);
         struct edge *e;
 
-        if (keep && kept && idset_set(kept, rank) < 0)
-            flux_handover_fail(o, ENOMEM);
         if (state == EDGE_CLOSED)
             continue;
-        if (!(e = edge_had(es, rank))) {
+        if (!(e = edges_to(es, rank))) {
             flux_handover_fail(o, EPROTO);
             break;
         }
         e->state = state;
         edge_load(e, o);
     }
-    if (flux_handover_ok(o) && es->tree && (!kept || use(es, es->tree, kept) < 0))
-        flux_handover_fail(o, ENOMEM);
-    idset_destroy(kept);
 }

@@ -3,14 +3,16 @@
  * Format: HANDOVER_FORM, the following parts in this order.  Each source file writes and reads its
  * own part.
  *
- *    "wrexec"    rank, size, shape of the tree (if known), number of jobs so far, whether jobs run
+ *    "wrexec"    rank, size, shape of the tree (if known), number of jobs so far, the last round
+ *                of a child, whether jobs run
  *    "launcher"  (if jobs run) launchlink.c: descriptors, settings, bytes of incomplete frames
- *    "edges"     edge.c: streams to children and from the parent, the frames that wait for them,
- *                and the parent's request that is not finished, with the position in it
+ *    "edges"     edge.c: streams to children, and the frames that wait for them
+ *    "uplinks"   uplink.c: streams from parents, and their requests that are not finished
  *    "root"      (rank 0) coord.c, coord_exec.c, coord_output.c: unsent reports to the job module,
  *                programs to be run, the commit of output that is under way
- *    "job"       for each job: the JSON of its launch, its progress, its barriers (subjob_pmi.c);
- *                at rank 0 coord_job.c
+ *    "job"       for each job: the JSON of its launch, its progress, its parts and the launch that
+ *                is kept for them (subjob_heal.c), what flows (subjob_flow.c), its barriers
+ *                (subjob_pmi.c); at rank 0 coord_job.c
  *    "clients"   (rank 0) coord_client.c
  *    "names"     (rank 0) names.c
  *    "end"
@@ -23,8 +25,7 @@
  *     answers by their match tags.  A store, child or client that does not answer does not delay a
  *     reload, and any number of ranks can be reloaded at a time.
  *  2. Saving changes nothing, so after a failed save this instance continues.
- *  3. Derived state is not written, such as the children that take part in a job, or the jobs with
- *     output to be committed.
+ *  3. Derived state is not written, such as the jobs with output to be committed.
  *  4. The next instance asks for the settings again, for later launchers.  If jobs run, the
  *     previous settings apply until then.  Otherwise the launcher ends, and new jobs wait for the
  *     settings.
@@ -45,62 +46,69 @@
 
 /* --- a job --- */
 
+void handover_put_set(flux_handover_t *o, const idset_t *set)
+{
+    char *text = set ? idset_format(set, 0) : NULL;
+
+    if (set && !text)
+        flux_handover_fail(o, ENOMEM);
+    flux_handover_put_str(o, text);
+    free(text);
+}
+
+idset_t *handover_get_set(flux_handover_t *o)
+{
+    const char *text = flux_handover_get_str(o);
+    idset_t *set = text ? idset_parse(text, NULL) : NULL;
+
+    if (text && !set)
+        flux_handover_fail(o, errno);
+    return set;
+}
+
 static void save_parts(const struct subjob *j, flux_handover_t *o)
 {
     flux_handover_put(o, j->nparts);
     for (uint32_t i = 0; i < j->nparts; i++) {
-        const struct part *p = &j->parts[i];
+        const struct part *p = j->parts[i];
 
         flux_handover_put(o, p->edge->rank);
+        handover_put_set(o, p->ranks);
+        flux_handover_put(o, p->round);
         flux_handover_put(o, p->owed);
         flux_handover_put(o, p->begun);
         flux_handover_put(o, p->done);
+        flux_handover_put(o, p->unsent);
     }
+}
+
+static void load_part(struct subjob *j, flux_handover_t *o)
+{
+    struct edge *e = edges_to(j->ctx->edges, (uint32_t)flux_handover_get(o, UINT32_MAX));
+    idset_t *ranks = handover_get_set(o);
+    struct part *p = e && ranks && !subjob_part_at(j, e) ? subjob_part_add(j, e) : NULL;
+
+    if (!p) {
+        flux_handover_fail(o, EPROTO);
+        idset_destroy(ranks);
+        return;
+    }
+    idset_destroy(p->ranks);
+    p->ranks = ranks;
+    p->round = (uint32_t)flux_handover_get(o, UINT32_MAX);
+    p->owed = flux_handover_get(o, WINDOW_MOST);
+    p->begun = flux_handover_get(o, 1);
+    if (flux_handover_get(o, 1))
+        subjob_part_done(p);
+    p->unsent = flux_handover_get(o, 1);
+    if (p->unsent)
+        edge_retry(e);
 }
 
 static void load_parts(struct subjob *j, flux_handover_t *o)
 {
-    if (flux_handover_get(o, UINT32_MAX) != j->nparts)
-        flux_handover_fail(o, EPROTO);
-    for (uint32_t i = 0; i < j->nparts && flux_handover_ok(o); i++) {
-        struct part *p = &j->parts[i];
-
-        if (flux_handover_get(o, UINT32_MAX) != p->edge->rank)
-            flux_handover_fail(o, EPROTO);
-        p->owed = flux_handover_get(o, WINDOW_MOST);
-        p->begun = flux_handover_get(o, 1);
-        if (flux_handover_get(o, 1))
-            subjob_part_done(p);
-        else if (p->edge->state == EDGE_CLOSED)
-            flux_handover_fail(o, EPROTO);
-    }
-}
-
-static void save_pieces(const struct subjob *j, flux_handover_t *o)
-{
-    LIST_FOREACH(it, &j->pieces)
-    {
-        const struct piece *p = list_entry(it, struct piece, node);
-
-        flux_handover_put(o, 1);
-        flux_handover_put(o, p->src);
-        flux_handover_put_data(o, p->data, p->len);
-    }
-    flux_handover_put(o, 0);
-}
-
-static void load_pieces(struct subjob *j, flux_handover_t *o)
-{
-    while (flux_handover_get(o, 1) == 1) {
-        uint32_t src = (uint32_t)flux_handover_get(o, UINT32_MAX);
-        size_t len;
-        const void *data = flux_handover_get_data(o, &len);
-
-        if (src != JOB_LOCAL && src >= j->nparts)
-            flux_handover_fail(o, EPROTO);
-        else if (subjob_flow_piece_add(j, src, data, len) < 0)
-            flux_handover_fail(o, ENOMEM);
-    }
+    for (uint64_t n = flux_handover_get(o, UINT32_MAX); n > 0 && flux_handover_ok(o); n--)
+        load_part(j, o);
 }
 
 static void save_result(const struct subjob *j, flux_handover_t *o)
@@ -146,8 +154,15 @@ static void job_save(const struct subjob *j, flux_handover_t *o)
     flux_handover_put(o, j->window);
     flux_handover_put(o, (uint64_t)j->credit);
     flux_handover_put(o, j->owed);
+    flux_handover_put(o, uplink_number(j->up));
+    flux_handover_put(o, j->round);
+    flux_handover_put(o, j->started);
+    handover_put_set(o, j->dead);
+    handover_put_set(o, j->lost);
+    flux_handover_put_str(o, j->why);
+    subjob_kept_save(j, o);
     save_parts(j, o);
-    save_pieces(j, o);
+    subjob_flow_save(j, o);
     save_result(j, o);
     subjob_pmi_save(j, o);
     if (j->rj)
@@ -169,10 +184,26 @@ static void load_state(struct subjob *j, flux_handover_t *o)
     j->window = (uint32_t)flux_handover_get(o, UINT32_MAX);
     j->credit = (int64_t)flux_handover_get(o, UINT64_MAX);
     j->owed = flux_handover_get(o, WINDOW_MOST);
-    if ((j->node == JOB_LOCAL) != !idset_test(j->ranks, j->ctx->rank) ||
-        (j->node != JOB_LOCAL &&
-         (j->node >= j->nnodes || j->count != exec_layout_count(j->spec->layout, j->node))))
+    if (j->node != JOB_LOCAL && (!idset_test(j->ranks, j->ctx->rank) || j->node >= j->nnodes ||
+                                 j->count != exec_layout_count(j->spec->layout, j->node)))
         flux_handover_fail(o, EPROTO);
+}
+
+static void load_heal(struct subjob *j, flux_handover_t *o)
+{
+    uint32_t up = (uint32_t)flux_handover_get(o, UINT32_MAX);
+    const char *why;
+
+    j->up = uplinks_numbered(j->ctx->uplinks, up);
+    if (up && !j->up)
+        flux_handover_fail(o, EPROTO);
+    j->round = (uint32_t)flux_handover_get(o, UINT32_MAX);
+    j->started = flux_handover_get(o, 1);
+    j->dead = handover_get_set(o);
+    j->lost = handover_get_set(o);
+    if ((why = flux_handover_get_str(o)) && !(j->why = strdup(why)))
+        flux_handover_fail(o, ENOMEM);
+    subjob_kept_load(j, o);
 }
 
 static void job_load(struct ctx *ctx, flux_handover_t *o)
@@ -191,8 +222,10 @@ static void job_load(struct ctx *ctx, flux_handover_t *o)
         return;
     }
     load_state(j, o);
+    load_heal(j, o);
     load_parts(j, o);
-    load_pieces(j, o);
+    if (flux_handover_ok(o))
+        subjob_flow_load(j, o);
     load_result(j, o);
     if (flux_handover_ok(o))
         subjob_pmi_load(j, o);
@@ -218,10 +251,12 @@ int handover_save(struct ctx *ctx, flux_handover_t *o, errmsg_t *err)
     flux_handover_put(o, 1);
     free(shape);
     flux_handover_put(o, ctx->njobs);
-    flux_handover_put(o, hmap_count(ctx->jobs) > 0);
-    if (hmap_count(ctx->jobs) > 0)
+    flux_handover_put(o, ctx->rounds);
+    flux_handover_put(o, subjob_all_running(ctx) > 0);
+    if (subjob_all_running(ctx) > 0)
         launchlink_save(ctx->exec, o);
     edges_save(ctx->edges, o);
+    uplinks_save(ctx->uplinks, o);
     if (ctx->coord)
         coord_save(ctx->coord, o);
     while (hmap_next(ctx->jobs, &pos, NULL, NULL, &val)) {
@@ -262,11 +297,14 @@ int handover_load(struct ctx *ctx, flux_handover_t *o, errmsg_t *err)
         flux_handover_fail(o, EPROTO);
     load_tree(ctx, o);
     njobs = flux_handover_get(o, UINT64_MAX);
+    ctx->rounds = (uint32_t)flux_handover_get(o, UINT32_MAX);
     under_jobs = flux_handover_get(o, 1);
     if (under_jobs)
         launchlink_load(ctx->exec, o);
     if (flux_handover_ok(o))
         edges_load(ctx->edges, o);
+    if (flux_handover_ok(o))
+        uplinks_load(ctx->uplinks, o);
     if (ctx->coord && flux_handover_ok(o))
         coord_load(ctx->coord, o);
     while (flux_handover_get(o, 1) == 1) {
@@ -285,7 +323,7 @@ int handover_load(struct ctx *ctx, flux_handover_t *o, errmsg_t *err)
         return -1;
     if (under_jobs) {
         ctx->ready = true;
-        edges_ready(ctx->edges);
+        uplinks_ready(ctx->uplinks);
     }
     return 0;
 }

@@ -1,27 +1,29 @@
-/* subjob.c - an instance's part of a job: start, signals and result, along the tree.
+/* subjob.c - an instance's part of a job: start and result, along the tree.
  *
  * Purpose: a job arrives from the parent (at rank 0, from coord.c).  It goes to the launcher if
- * this rank has tasks, and unchanged to each child whose subtree has some.  The answers come back
- * as frames, in batches (edge.c):
+ * this rank has tasks, and to each child whose subtree has some.  The answers come back as frames,
+ * in batches (edge.c):
  *
- *    OUTPUT          output; passed on unchanged, as credit allows (subjob_flow.c)
- *    TAKEN           standard input that a node has taken; passed on at once
- *    FAIL            a failure; passed on at once
+ *    NUMBERED        output, passed on unchanged as credit allows, failures, and messages for the
+ *                    job's log, passed on at once (subjob_flow.c)
+ *    TAKEN           standard input that a node has taken in all; passed on at once
  *    LOST            nodes that were lost with their tasks; passed on at once
- *    NOTE, WARNING   a message for the job's log; passed on at once
- *    BEGUN           a task of the subtree has begun with MPI (subjob_pmi.c); sent once
+ *    BEGUN           a task of the subtree has begun with MPI (subjob_pmi.c)
  *    STARTED         a node has started all its tasks of a spawned group; passed on at once
  *    RESULT          the ends of all tasks of the subtree; merged, the last frame on its edge
  *
  * Invariants:
- *  1. A job finishes here once: when the local tasks and all children are done and no piece of
- *     output waits.  Then the result goes up, and the reaper frees the job.
- *  2. A child that cannot be reached or is lost is done: its tasks count as killed, and the job
- *     fails.  If the job survives the loss of nodes, these tasks do not have a status, and the job
- *     continues.  The edge lists the jobs that this concerns.
- *  3. When the parent is lost, the job is killed here and below, and its output is discarded.
- *  4. Only the reaper frees a finished job, from the loop, so a caller never loses the job it works
- *     on.
+ *  1. A job finishes here when the local tasks and all children are done and nothing waits to be
+ *     sent.  Then the result goes up.  The job stays until rank 0 says that it is over, because the
+ *     result may have to be repeated (subjob_heal.c).
+ *  2. The tasks on the node of a dead broker are lost: they count as killed, and the job fails; if
+ *     it survives the loss of nodes, they do not have a status.  Those below it get other ways
+ *     (subjob_heal.c).  A child whose module has ended is done: the tasks there and below count as
+ *     killed, and the job fails.
+ *  3. When the parent gives the job up, or rank 0 does not know it, it is killed here and below,
+ *     and its output is discarded.
+ *  4. Only the reaper frees a job that is over, from the loop, so a caller never loses the job it
+ *     works on.
  */
 #include "config.h"
 #include "wrexec.h"
@@ -42,9 +44,11 @@
 void subjob_send_up(struct subjob *j, enum wire_type type, const void *fixed, size_t fixedlen,
                     const void *data, size_t len)
 {
-    struct iovec iov[2] = {{(void *)fixed, fixedlen}, {(void *)data, len}};
+    uint8_t round[WIRE_ROUND];
+    struct iovec iov[3] = {{round, sizeof(round)}, {(void *)fixed, fixedlen}, {(void *)data, len}};
 
-    edges_send_up(j->ctx->edges, type, j->id, iov, 2);
+    le_put32(round, j->round);
+    uplink_send(j->up, type, j->id, iov, 3);
 }
 
 void subjob_send_down(struct part *p, enum wire_type type, const void *fixed, size_t fixedlen,
@@ -60,17 +64,16 @@ void subjob_send_down(struct part *p, enum wire_type type, const void *fixed, si
 
 void subjob_fail(struct subjob *j, int code, const char *text)
 {
-    uint8_t fixed[12];
+    uint8_t all[12 + 4096];
     size_t len = strlen(text);
 
-    if (j->rj) {
-        coord_job_failed(j, code, text);
-        return;
-    }
-    le_put32(fixed, (uint32_t)code);
-    le_put32(fixed + 4, UINT32_MAX);
-    le_put32(fixed + 8, 0);
-    subjob_send_up(j, WIRE_FAIL, fixed, sizeof(fixed), text, len < 4096 ? len : 4096);
+    if (len > sizeof(all) - 12)
+        len = sizeof(all) - 12;
+    le_put32(all, (uint32_t)code);
+    le_put32(all + 4, UINT32_MAX);
+    le_put32(all + 8, 0);
+    memcpy(all + 12, text, len);
+    subjob_flow_tell(j, WIRE_FAIL, all, 12 + len);
 }
 
 /* --- the end of a job --- */
@@ -89,14 +92,26 @@ static void send_result(struct subjob *j)
 
 void subjob_check(struct subjob *j)
 {
-    if (j->finished || !j->local_done || j->nopen > 0 || !list_empty(&j->pieces))
+    if (j->finished || !j->local_done || j->nopen > 0 || subjob_flow_waits(j) ||
+        (!j->rj && !j->up && !j->deaf))
         return;
     j->finished = true;
     if (j->rj) {
+        subjob_over(j);
         coord_job_finished(j);
-        return;
+    } else if (j->up) {
+        send_result(j);
+    } else {
+        subjob_end(j);
     }
-    send_result(j);
+}
+
+void subjob_end(struct subjob *j)
+{
+    if (!list_empty(&j->over))
+        return;
+    j->finished = true;
+    subjob_over(j);
     list_append(&j->ctx->over, &j->over);
     flux_watcher_start(j->ctx->reaper);
 }
@@ -119,8 +134,7 @@ static void add_status(struct subjob *j, uint32_t node, uint32_t i, uint32_t k, 
     }
 }
 
-/* Count the tasks of these ranks as killed. */
-static void add_lost(struct subjob *j, const idset_t *ranks)
+void subjob_count_killed(struct subjob *j, const idset_t *ranks)
 {
     uint32_t node = 0;
 
@@ -189,24 +203,16 @@ static void frame_fail(struct subjob *j, const struct wire_frame *f)
     subjob_fail(j, exec_wire_i32(f->payload), text);
 }
 
-static void note(struct subjob *j, const struct wire_frame *f)
-{
-    if (j->rj)
-        coord_job_note(j, f->type == WIRE_WARNING, f->payload, f->len);
-    else
-        subjob_send_up(j, f->type, NULL, 0, f->payload, f->len);
-}
-
-/* Note that all tasks of this number of nodes have started. */
-static void started(struct subjob *j, uint32_t nodes)
+/* Note that all tasks of a node have started. */
+static void started(struct subjob *j, uint32_t node)
 {
     uint8_t fixed[4];
 
     if (j->rj) {
-        coord_spawn_started(j, nodes);
+        coord_spawn_started(j, node);
         return;
     }
-    le_put32(fixed, nodes);
+    le_put32(fixed, node);
     subjob_send_up(j, WIRE_STARTED, fixed, sizeof(fixed), NULL, 0);
 }
 
@@ -232,10 +238,11 @@ void subjob_frame(struct subjob *j, const struct wire_frame *f)
             local_end(j, &killed, 1);
         break;
     case WIRE_OUTPUT:
-        subjob_flow_output(j, JOB_LOCAL, f->payload, f->len);
+        subjob_flow_output(j, f->payload, f->len);
         break;
     case WIRE_STDIN_ACK:
-        subjob_flow_taken(j, j->node, exec_wire_u32(f->payload));
+        j->taken += exec_wire_u32(f->payload);
+        subjob_flow_taken(j, j->node, j->taken);
         break;
     case WIRE_FAIL:
         frame_fail(j, f);
@@ -250,11 +257,12 @@ void subjob_frame(struct subjob *j, const struct wire_frame *f)
         subjob_pmi_spawn(j, f->payload, f->len);
         break;
     case WIRE_STARTED:
-        started(j, 1);
+        j->started = true;
+        started(j, j->node);
         break;
     case WIRE_NOTE:
     case WIRE_WARNING:
-        note(j, f);
+        subjob_flow_tell(j, f->type, f->payload, f->len);
         break;
     case WIRE_BEGUN:
         subjob_pmi_begun(j, NULL);
@@ -271,38 +279,36 @@ void subjob_frame(struct subjob *j, const struct wire_frame *f)
 
 void subjob_part_done(struct part *p)
 {
-    list_remove(&p->node);
+    p->job->nopen -= !p->done;
     p->done = true;
-    p->job->nopen--;
 }
 
-/* Handle the loss of nodes of the job. */
-static void nodes_lost(struct subjob *j, const char *ranks, const char *why)
+void subjob_part_undone(struct part *p)
 {
-    if (j->rj)
-        coord_job_lost(j, ranks, why);
-    else
-        subjob_send_up(j, WIRE_LOST, ranks, strlen(ranks) + 1, why, strlen(why));
+    p->job->nopen += p->done;
+    p->done = false;
+    p->job->finished = false;
 }
 
-void subjob_part_lost(struct part *p, int errnum, const char *why)
+void subjob_nodes_lost(struct subjob *j, const idset_t *nodes, const char *why)
 {
-    struct subjob *j = p->job;
-    idset_t *nodes = idset_intersect(p->edge->below, j->ranks);
-    char *ranks = nodes ? idset_format(nodes, 0) : NULL, text[512];
+    idset_t *fresh = idset_difference(nodes, j->lost);
+    char *ranks = fresh ? idset_format(fresh, 0) : NULL;
 
-    subjob_part_done(p);
-    if (nodes && !(errnum == EHOSTUNREACH && j->spec->w.survive))
-        add_lost(j, nodes);
-    snprintf(text, sizeof(text), "lost the tasks on rank%s %s: %s",
-             idset_count(nodes) == 1 ? "" : "s", ranks ? ranks : "?", why);
-    if (errnum == EHOSTUNREACH && ranks)
-        nodes_lost(j, ranks, why);
-    else
-        subjob_fail(j, JOB_LOST_CODE, text);
+    if (!ranks || (!j->lost && !(j->lost = idset_create())) || idset_add(j->lost, nodes) < 0) {
+        subjob_fail(j, JOB_LOST_CODE, "out of memory for the loss of nodes");
+    } else if (!idset_empty(fresh)) {
+        if (!j->why)
+            j->why = strdup(why);
+        if (!j->spec->w.survive)
+            subjob_count_killed(j, fresh);
+        if (j->rj)
+            coord_job_lost(j, fresh, why);
+        else
+            subjob_send_up(j, WIRE_LOST, ranks, strlen(ranks) + 1, why, strlen(why));
+    }
     free(ranks);
-    idset_destroy(nodes);
-    subjob_check(j);
+    idset_destroy(fresh);
 }
 
 static void part_result(struct part *p, const void *data, size_t len)
@@ -310,7 +316,7 @@ static void part_result(struct part *p, const void *data, size_t len)
     errmsg_t err;
 
     if (exec_result_unpack(p->job->result, data, len, &err) < 0) {
-        subjob_part_lost(p, EPROTO, err.text);
+        subjob_part_lost(p, err.text);
         return;
     }
     subjob_part_done(p);
@@ -318,77 +324,87 @@ static void part_result(struct part *p, const void *data, size_t len)
     subjob_check(p->job);
 }
 
-static void part_fail(struct part *p, const struct wire_frame *f)
+void subjob_told(struct subjob *j, const struct wire_frame *f)
 {
     char text[4096 + 1];
 
-    memcpy(text, f->payload + 12, f->len - 12);
-    text[f->len - 12] = '\0';
-    subjob_fail(p->job, (int)le_get32(f->payload), text);
-}
-
-static void part_lost(struct part *p, const struct wire_frame *f)
-{
-    const char *ranks = (const char *)f->payload, *end = memchr(ranks, '\0', f->len);
-    char why[512];
-
-    if (!end) {
-        bad_frame(p->job, f, "another rank");
+    if (f->type != WIRE_FAIL) {
+        coord_job_note(j, f->type == WIRE_WARNING, f->payload, f->len);
         return;
     }
-    snprintf(why, sizeof(why), "%.*s", (int)(f->len - (size_t)(end - ranks) - 1), end + 1);
-    nodes_lost(p->job, ranks, why);
+    memcpy(text, f->payload + 12, f->len - 12);
+    text[f->len - 12] = '\0';
+    coord_job_failed(j, (int)le_get32(f->payload), text);
 }
 
-/* Compare two parts.  Parts are sorted by the ranks of their edges, so their order is the same
- * after a reload. */
-static int by_edge(const void *a, const void *b)
+static void part_nodes_lost(struct part *p, const struct wire_frame *f)
 {
-    const struct part *x = a, *y = b;
+    const char *ranks = (const char *)f->payload + WIRE_ROUND;
+    const char *tail = (const char *)f->payload + f->len, *end;
+    struct subjob *j = p->job;
+    idset_t *nodes;
+    char why[512];
 
-    return x->edge->rank < y->edge->rank ? -1 : x->edge->rank > y->edge->rank;
-}
-
-void subjob_child_frame(struct subjob *j, struct edge *e, const struct wire_frame *f)
-{
-    const struct part key = {.edge = e};
-    struct part *p = j->nparts ? bsearch(&key, j->parts, j->nparts, sizeof(key), by_edge) : NULL;
-
-    if (!p || p->done)
-        return;
-    switch (f->type) {
-    case WIRE_BAD:
+    end = memchr(ranks, '\0', (size_t)(tail - ranks));
+    if (!end || !(nodes = idset_parse(ranks, NULL))) {
         bad_frame(j, f, "another rank");
-        if (f->said == WIRE_RESULT)
-            subjob_part_lost(p, EPROTO, "its result cannot be read");
-        break;
-    case WIRE_OUTPUT:
-        subjob_flow_output(j, (uint32_t)(p - j->parts), f->payload, f->len);
-        break;
+        return;
+    }
+    if (j->rj) {
+        snprintf(why, sizeof(why), "%.*s", (int)(tail - end - 1), end + 1);
+        subjob_nodes_lost(j, nodes, why);
+    } else {
+        subjob_send_up(j, WIRE_LOST, ranks, (size_t)(tail - ranks), NULL, 0);
+    }
+    idset_destroy(nodes);
+}
+
+/* Handle a frame that begins with the present round of its part. */
+static void part_frame(struct part *p, const struct wire_frame *f)
+{
+    struct subjob *j = p->job;
+    const uint8_t *data = f->payload + WIRE_ROUND;
+
+    switch (f->type) {
     case WIRE_TAKEN:
-        subjob_flow_taken(j, le_get32(f->payload), le_get32(f->payload + 4));
-        break;
-    case WIRE_FAIL:
-        part_fail(p, f);
+        subjob_flow_taken(j, le_get32(data), le_get64(data + 4));
         break;
     case WIRE_LOST:
-        part_lost(p, f);
-        break;
-    case WIRE_NOTE:
-    case WIRE_WARNING:
-        note(j, f);
+        part_nodes_lost(p, f);
         break;
     case WIRE_BEGUN:
         subjob_pmi_begun(j, p);
         break;
     case WIRE_STARTED:
-        started(j, f->len == 4 ? le_get32(f->payload) : 0);
+        if (f->len == WIRE_ROUND + 4)
+            started(j, le_get32(data));
         break;
     case WIRE_RESULT:
-        part_result(p, f->payload, f->len);
+        part_result(p, data, f->len - WIRE_ROUND);
         break;
     default:
         break;
+    }
+}
+
+void subjob_child_frame(struct subjob *j, struct edge *e, const struct wire_frame *f)
+{
+    struct part *p = subjob_part_at(j, e);
+    struct wire_numbered n;
+
+    if (!p || p->done)
+        return;
+    if (f->type == WIRE_BAD) {
+        bad_frame(j, f, "another rank");
+        if (f->said == WIRE_RESULT)
+            subjob_part_lost(p, "its result cannot be read");
+    } else if (f->type == WIRE_NUMBERED && exec_wire_numbered_get(f, &n) < 0) {
+        bad_frame(j, f, "another rank");
+    } else if (f->len >= WIRE_ROUND && le_get32(f->payload) == p->round) {
+        if (f->type == WIRE_NUMBERED)
+            subjob_flow_numbered(j, p, &n);
+        else
+            part_frame(p, f);
     }
 }
 
@@ -397,18 +413,28 @@ void subjob_child_frame(struct subjob *j, struct edge *e, const struct wire_fram
 void subjob_parent_frame(struct subjob *j, const struct wire_frame *f)
 {
     switch (f->type) {
-    case WIRE_SIGNAL:
-        subjob_signal(j, (int)le_get32(f->payload));
+    case WIRE_NTH_SIGNAL:
+        subjob_flow_signal(j, le_get32(f->payload), (int)le_get32(f->payload + 4));
         break;
     case WIRE_KILL:
         subjob_signal(j, SIGKILL);
         break;
-    case WIRE_STDIN:
-        subjob_flow_stdin(j, f->payload + 4, f->len - 4);
+    case WIRE_INPUT:
+        subjob_flow_input(j, le_get64(f->payload), le_get64(f->payload + 8), f->payload + 16,
+                          f->len - 16);
         break;
     case WIRE_CREDIT:
         j->credit += le_get32(f->payload);
         subjob_flow_flush(j);
+        break;
+    case WIRE_ACK:
+        subjob_flow_ack(j, f);
+        break;
+    case WIRE_AGAIN:
+        subjob_again(j, le_get32(f->payload), le_get32(f->payload + 4));
+        break;
+    case WIRE_OVER:
+        subjob_end(j);
         break;
     default:
         break;
@@ -416,50 +442,6 @@ void subjob_parent_frame(struct subjob *j, const struct wire_frame *f)
 }
 
 /* --- start --- */
-
-/* Find the children that have nodes of the job in their subtrees. */
-static int find_parts(struct subjob *j)
-{
-    edges_t *es = j->ctx->edges;
-    idset_t *rest = NULL;
-    uint32_t n, most;
-    int rc = -1;
-
-    if (j->ctx->ready) /* otherwise it is one of several jobs that are loaded */
-        edges_renew(es);
-    n = edges_count(es);
-    most = j->nnodes < n ? j->nnodes : n;
-    if (most == 0 || (j->nnodes == 1 && j->node != JOB_LOCAL))
-        return 0;
-    if (!(j->parts = calloc(most, sizeof(*j->parts))))
-        return -1;
-    for (uint32_t r = idset_first(j->ranks); r != IDSET_NONE && j->nparts < most;) {
-        struct edge *e = edges_find(es, r);
-        struct part *p;
-
-        if (!e) {
-            r = idset_next(rest ? rest : j->ranks, r);
-            continue;
-        }
-        p = &j->parts[j->nparts++];
-        p->job = j;
-        p->edge = e;
-        list_init(&p->node);
-        if (j->nnodes == 1)
-            break;
-        if ((!rest && !(rest = idset_copy(j->ranks))) || idset_subtract(rest, e->below) < 0)
-            goto out;
-        r = idset_next(rest, r);
-    }
-    qsort(j->parts, j->nparts, sizeof(*j->parts), by_edge);
-    for (uint32_t i = 0; i < j->nparts; i++)
-        list_append(&j->parts[i].edge->parts, &j->parts[i].node);
-    j->nopen = j->nparts;
-    rc = 0;
-out:
-    idset_destroy(rest);
-    return rc;
-}
 
 static uint32_t window(const struct ctx *ctx)
 {
@@ -473,7 +455,7 @@ static uint32_t window(const struct ctx *ctx)
 
 struct subjob *subjob_create(struct ctx *ctx, struct spec *spec, errmsg_t *err)
 {
-    struct subjob *j = calloc(1, sizeof(*j));
+    struct subjob *j = calloc(1, sizeof(*j)), *past;
 
     if (!j) {
         exec_spec_destroy(spec);
@@ -488,16 +470,17 @@ struct subjob *subjob_create(struct ctx *ctx, struct spec *spec, errmsg_t *err)
     j->window = window(ctx);
     list_init(&j->pieces);
     list_init(&j->fences);
+    list_init(&j->former);
     list_init(&j->over);
+    if ((past = hmap_get_u64(ctx->jobs, j->id)) && past->finished && !past->rj)
+        subjob_free(past); /* an earlier attempt, which is over if there is another */
     if (hmap_get_u64(ctx->jobs, j->id)) {
         errmsg_fail(err, EEXIST, "job %" PRIu64 " runs on rank %u already", j->id, ctx->rank);
         goto fail;
     }
-    if (idset_test(j->ranks, ctx->rank))
-        j->node = 0; /* subjob_launch() sets the real number */
-    j->local_done = (j->node == JOB_LOCAL);
+    j->local_done = true;
     j->result = exec_result_create();
-    if (!j->result || find_parts(j) < 0 || hmap_put_u64(ctx->jobs, j->id, j) < 0)
+    if (!j->result || hmap_put_u64(ctx->jobs, j->id, j) < 0)
         goto nomem;
     ctx->njobs++;
     return j;
@@ -508,10 +491,16 @@ fail:
     return NULL;
 }
 
+static void part_free(struct part *p)
+{
+    list_remove(&p->node);
+    idset_destroy(p->ranks);
+    free(p);
+}
+
 void subjob_free(struct subjob *j)
 {
     int errnum = errno;
-    struct list_node *n;
 
     if (!j)
         return;
@@ -520,13 +509,17 @@ void subjob_free(struct subjob *j)
         names_job_over(j->ctx->names, j->id);
     }
     list_remove(&j->over);
-    while ((n = list_first(&j->pieces)))
-        subjob_flow_piece_free(list_entry(n, struct piece, node));
+    subjob_flow_free(j);
     subjob_pmi_free(j);
     for (uint32_t i = 0; i < j->nparts; i++)
-        if (!j->parts[i].done)
-            list_remove(&j->parts[i].node);
+        part_free(j->parts[i]);
+    LIST_FOREACH_SAFE(it, tmp, &j->former)
+    part_free(list_entry(it, struct part, node));
     coord_job_free(j->rj);
+    subjob_kept_free(j);
+    idset_destroy(j->dead);
+    idset_destroy(j->lost);
+    free(j->why);
     free(j->parts);
     exec_spec_destroy(j->spec);
     exec_result_destroy(j->result);
@@ -558,6 +551,7 @@ static void launch_local(struct subjob *j, const struct launchrec *rec)
     exec_spec_node(s, j->ctx->rank, &n);
     j->node = n.node;
     j->count = n.count;
+    j->local_done = false;
     if (j->killed) {
         /* The children could not be reached, and the job was killed. */
         local_end(j, &killed, 1);
@@ -580,47 +574,34 @@ static void launch_local(struct subjob *j, const struct launchrec *rec)
     local_end(j, &status, 1);
 }
 
-void subjob_launch(struct subjob *j, const struct launchrec *rec)
+void subjob_launch(struct subjob *j, const idset_t *ranks, const struct launchrec *rec)
 {
-    uint8_t head[WIRE_LAUNCH_HEAD + LAUNCHREC_HEAD];
-    struct iovec iov[4] = {{head, sizeof(head)},
-                           {(void *)rec->json, rec->json_len},
-                           {(void *)rec->strings, rec->strings_len},
-                           {(void *)rec->env, rec->env_len}};
+    bool here = idset_test(ranks, j->ctx->rank);
+    char text[80];
 
-    le_put32(head, j->window);
-    le_put64(head + 4, j->nonce);
-    exec_launchrec_head(head + WIRE_LAUNCH_HEAD, rec);
+    if (subjob_assign(j, ranks) < 0) {
+        snprintf(text, sizeof(text), "rank %u has no memory for a job", j->ctx->rank);
+        subjob_fail(j, 126, text);
+    }
+    if (j->nparts > 0)
+        subjob_keep(j, rec);
     /* The children come first, because the way to their tasks is longer. */
-    for (uint32_t i = 0; i < j->nparts; i++)
-        edge_send(j->parts[i].edge, WIRE_LAUNCH, j->id, iov, 4);
-    if (j->node != JOB_LOCAL)
+    for (uint32_t i = 0; i < j->nparts;) {
+        struct part *p = j->parts[i];
+
+        subjob_part_launch(p, rec);
+        i += i < j->nparts && j->parts[i] == p; /* it may have been lost */
+    }
+    if (here)
         launch_local(j, rec);
-}
-
-/* --- signals --- */
-
-void subjob_signal(struct subjob *j, int signum)
-{
-    int32_t num = signum;
-    uint8_t buf[4];
-
-    le_put32(buf, (uint32_t)signum);
-    for (uint32_t i = 0; i < j->nparts; i++)
-        if (signum == SIGKILL)
-            subjob_send_down(&j->parts[i], WIRE_KILL, NULL, 0, NULL, 0);
-        else
-            subjob_send_down(&j->parts[i], WIRE_SIGNAL, buf, sizeof(buf), NULL, 0);
-    if (j->local_done)
-        return;
-    if (signum == SIGKILL)
-        launchlink_send(j->ctx->exec, WIRE_KILL, j->id, NULL, 0, NULL, 0);
-    else
-        launchlink_send(j->ctx->exec, WIRE_SIGNAL, j->id, &num, sizeof(num), NULL, 0);
 }
 
 void subjob_abandon(struct subjob *j)
 {
+    if (j->finished) {
+        subjob_end(j);
+        return;
+    }
     j->deaf = true;
     subjob_flow_flush(j);
     if (!j->finished)

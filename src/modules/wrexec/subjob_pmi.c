@@ -273,14 +273,12 @@ void subjob_pmi_check_begun(struct subjob *j)
         idset_destroy(ranks);
     }
     for (uint32_t i = 0; i < j->nparts; i++) {
-        struct part *p = &j->parts[i];
+        struct part *p = j->parts[i];
 
         if (!p->done || p->begun)
             continue;
         p->begun = true;
-        ranks = idset_intersect(p->edge->below, j->ranks);
-        left_too_early(j, ranks);
-        idset_destroy(ranks);
+        left_too_early(j, p->ranks);
     }
 }
 
@@ -294,7 +292,7 @@ void subjob_pmi_begun(struct subjob *j, struct part *p)
     else
         j->local_begun = true;
     if (first && !j->rj)
-        edges_send_up(j->ctx->edges, WIRE_BEGUN, j->id, NULL, 0);
+        subjob_send_up(j, WIRE_BEGUN, NULL, 0, NULL, 0);
     subjob_pmi_check_begun(j);
 }
 

@@ -6,9 +6,11 @@
  * statuses travel up.  On each node one process, flux-launcher, is the parent of all tasks.
  *
  *    wrexec.c       the request handlers, and the start and end of the module
- *    subjob.c       the part of a job in the subtree of one rank; subjob_flow.c moves its output
- *                   and standard input, subjob_pmi.c joins the PMI barriers of its nodes
- *    edge.c         the connections to the parent and to the children
+ *    subjob.c       the part of a job in the subtree of one rank; subjob_flow.c moves its output,
+ *                   standard input and signals, subjob_pmi.c joins the PMI barriers of its nodes,
+ *                   subjob_heal.c finds other ways to its nodes when a broker dies
+ *    edge.c         the connections to the children; uplink.c: those to the parents
+ *    retain.c       frames that are kept until rank 0 has them
  *    launchlink.c   the connection to flux-launcher (src/launcher)
  *    coord*.c       rank 0 only: coord.c serves the job module, coord_job.c decides how a job
  *                   ends, coord_hosts.c finds out which brokers share a host, coord_client.c serves
@@ -33,8 +35,8 @@
  *  2. A job outlives the client that follows it.  When the client disconnects or cancels its
  *     request, the output for this client alone is discarded; the job module decides whether the
  *     job ends.  Only the programs of flux exec end with their client.
- *  3. A rank ends its part of every job when it loses its parent in the tree, because no instance
- *     would take the results.
+ *  3. A rank that loses its parent in the tree keeps its part of every job until the instance above
+ *     sends the launch again (subjob_heal.c), unless rank 0 does not know the job any longer.
  *  4. The launcher kills all tasks when its connection to the module closes.  The module therefore
  *     refuses to be unloaded while it has jobs, unless the user forces it; and likewise while it
  *     ends the processes that an earlier broker has left, or requests wait for their end.
@@ -43,9 +45,10 @@
  *     plugins again.
  *
  * Failure: if a rank cannot start its tasks, or a launcher is lost, the job ends with an exit code
- * other than 0 and an error message that names the rank.  The loss of a rank ends the job likewise,
- * by an exception of type "node-lost", unless the job is to survive it: then the other ranks
- * continue.  Without memory for the shape of the tree the instance logs an error and starts no job.
+ * other than 0 and an error message that names the rank.  The loss of a rank that has tasks of the
+ * job ends it likewise, by an exception of type "node-lost", unless the job is to survive it: then
+ * the other ranks continue.  The loss of a rank between ends nothing.  Without memory for the
+ * shape of the tree the instance logs an error and starts no job.
  */
 #include "config.h"
 #include "coord.h"
@@ -138,102 +141,141 @@ static int check_swept(struct ctx *ctx, errmsg_t *err)
 /* --- frames along the tree --- */
 
 /* Report that the tasks of a job cannot be started in this subtree. */
-static void refuse(struct ctx *ctx, uint64_t id, const char *text)
+static void refuse(uplink_t *u, uint64_t id, uint32_t round, const char *text)
 {
-    uint8_t fixed[12];
-    struct iovec iov[2] = {{fixed, sizeof(fixed)}, {(void *)text, strlen(text)}};
+    const struct wire_numbered n = {.round = round, .f = {.type = WIRE_FAIL}};
+    uint8_t head[WIRE_NUMBERED_HEAD], fixed[12], result[WIRE_ROUND];
+    struct iovec iov[3] = {
+        {head, sizeof(head)}, {fixed, sizeof(fixed)}, {(void *)text, strlen(text)}};
+    struct iovec none[1] = {{result, sizeof(result)}};
 
+    exec_wire_numbered_put(head, &n);
     le_put32(fixed, 126);
     le_put32(fixed + 4, UINT32_MAX);
     le_put32(fixed + 8, 0);
-    edges_send_up(ctx->edges, WIRE_FAIL, id, iov, 2);
-    edges_send_up(ctx->edges, WIRE_RESULT, id, NULL, 0);
+    le_put32(result, round);
+    uplink_send(u, WIRE_NUMBERED, id, iov, 3);
+    uplink_send(u, WIRE_RESULT, id, none, 1);
 }
 
-static void try_launch(struct ctx *ctx, const struct wire_frame *f)
+/* Start a job, or (it has been started) continue it below this parent. */
+static int launch(struct ctx *ctx, uplink_t *u, const struct wire_frame *f,
+                  const struct wire_launch *l, errmsg_t *err)
 {
+    struct subjob *j = hmap_get_u64(ctx->jobs, f->job);
+    idset_t *ranks = NULL;
     struct launchrec rec;
-    struct spec *s = NULL;
-    struct subjob *j = NULL;
-    uint64_t id = f->job;
+    struct spec *s;
+    uint64_t id;
+
+    if (exec_launchrec_get(l->job, l->job_len, &rec, err) < 0 ||
+        !(ranks = idset_parse(l->ranks, err)))
+        return -1;
+    if (j && j->nonce == l->nonce && !j->rj) {
+        j->up = u;
+        if (subjob_take_launch(j, ranks, &rec) < 0)
+            subjob_fail(j, JOB_LOST_CODE, "out of memory for a launch");
+        subjob_again(j, l->round, l->credit);
+        idset_destroy(ranks);
+        return 0;
+    }
+    j = NULL;
+    if ((s = exec_spec_create(rec.json, rec.json_len, ctx->size, &id, err)) && id != f->job) {
+        errmsg_fail(err, EPROTO, "a job comes with two numbers");
+        exec_spec_destroy(s);
+    } else if (s && idset_subset(ranks, s->ranks)) {
+        j = subjob_create(ctx, s, err);
+    } else if (s) {
+        errmsg_fail(err, EPROTO, "a job is to be launched on ranks that it does not have");
+        exec_spec_destroy(s);
+    }
+    if (j) {
+        j->up = u;
+        j->round = l->round;
+        j->credit = l->credit;
+        j->nonce = l->nonce;
+        subjob_launch(j, ranks, &rec);
+        subjob_check(j);
+    }
+    idset_destroy(ranks);
+    return j ? 0 : -1;
+}
+
+static void up_frame(void *arg, uplink_t *u, const struct wire_frame *f)
+{
+    struct ctx *ctx = arg;
+    struct subjob *j = hmap_get_u64(ctx->jobs, f->job);
+    struct wire_launch l;
     errmsg_t err;
 
-    if (exec_launchrec_get(f->payload + WIRE_LAUNCH_HEAD, f->len - WIRE_LAUNCH_HEAD, &rec, &err) ==
-        0)
-        s = exec_spec_create(rec.json, rec.json_len, ctx->size, &id, &err);
-    if (s && id != f->job) {
-        errmsg_fail(&err, EPROTO, "a job comes with two numbers");
-        exec_spec_destroy(s);
-    } else if (s) {
-        j = subjob_create(ctx, s, &err);
+    if (f->type == WIRE_LAUNCH) {
+        if (exec_wire_launch_get(f, &l, &err) < 0 || launch(ctx, u, f, &l, &err) < 0)
+            refuse(u, f->job, l.round, err.text);
+    } else if (j && j->up == u) {
+        subjob_parent_frame(j, f);
     }
-    if (!j) {
-        refuse(ctx, f->job, err.text);
-        return;
-    }
-    j->credit = le_get32(f->payload);
-    j->nonce = le_get64(f->payload + 4);
-    subjob_launch(j, &rec);
-    subjob_check(j);
 }
 
-static void tree_frame(void *arg, struct edge *e, const struct wire_frame *f)
+static void up_lost(void *arg, uplink_t *u, bool on_purpose)
+{
+    subjob_all_parent_lost(arg, u, on_purpose);
+}
+
+static void edge_frame(void *arg, struct edge *e, const struct wire_frame *f)
 {
     struct ctx *ctx = arg;
     struct subjob *j = hmap_get_u64(ctx->jobs, f->job);
 
-    if (!e && f->type == WIRE_LAUNCH)
-        try_launch(ctx, f);
-    else if (!j || j->finished)
-        return;
-    else if (e)
+    if (j && !j->finished)
         subjob_child_frame(j, e, f);
-    else if (!j->rj)
-        subjob_parent_frame(j, f);
 }
 
-static void tree_lost(void *arg, struct edge *e, int errnum, const char *why)
+static void edge_lost(void *arg, struct edge *e, int errnum, const char *why)
 {
-    struct list_node *n;
-
-    while ((n = list_first(&e->parts)))
-        subjob_part_lost(list_entry(n, struct part, node), errnum, why);
+    subjob_all_edge_lost(arg, e, errnum, why);
 }
 
-static const struct edge_callbacks edge_callbacks = {tree_frame, tree_lost};
+static void edge_again(void *arg, struct edge *e)
+{
+    subjob_all_edge_again(e);
+}
+
+static const struct edge_callbacks edge_callbacks = {edge_frame, edge_lost, edge_again};
+static const struct uplink_callbacks uplink_callbacks = {up_frame, up_lost};
 
 static void tree_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
 
-    edges_tree(ctx->edges, req);
+    uplinks_tree(ctx->uplinks, req);
 }
 
 static void down_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
 
-    edges_down(ctx->edges, req);
+    uplinks_down(ctx->uplinks, req);
+}
+
+static void known_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    subjob_all_known(arg, req);
+}
+
+static void orphans_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    subjob_all_orphans(arg);
 }
 
 /* Handle a client that has disconnected, or (matchtag not 0) has canceled one of its requests. */
 static void gone(struct ctx *ctx, const flux_msg_t *msg, uint32_t matchtag)
 {
     char sender[FLUX_SENDER_MAX];
-    size_t pos = 0;
-    void *val;
 
     flux_msg_sender(msg, sender, sizeof(sender));
     if (ctx->coord)
         coord_disconnect(ctx->coord, sender, matchtag);
-    if (!edges_parent_gone(ctx->edges, sender, matchtag))
-        return;
-    while (hmap_next(ctx->jobs, &pos, NULL, NULL, &val)) {
-        struct subjob *j = val;
-
-        if (!j->rj)
-            subjob_abandon(j);
-    }
+    uplinks_gone(ctx->uplinks, sender, matchtag);
 }
 
 static void disconnect_cb(flux_t *h, const flux_msg_t *msg, void *arg)
@@ -271,7 +313,7 @@ static bool job_runs(void *arg, uint64_t id)
 static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
-    struct wrexec_stats st = {ctx->njobs, hmap_count(ctx->jobs), launchlink_pid(ctx->exec),
+    struct wrexec_stats st = {ctx->njobs, subjob_all_running(ctx), launchlink_pid(ctx->exec),
                               launchlink_started(ctx->exec)};
 
     flux_respond_struct(h, req, &wrexec_stats_schema, &st);
@@ -298,6 +340,7 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "wrexec.credit", coord_credit, 0},
     {FLUX_MSG_REQUEST, "wrexec.tree", tree_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "wrexec.down", down_cb, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "wrexec.known", known_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "wrexec.disconnect", disconnect_cb, 0},
     {FLUX_MSG_REQUEST, "wrexec.cancel", cancel_cb, 0},
     {FLUX_MSG_REQUEST, "wrexec.name", name_cb, 0},
@@ -353,25 +396,29 @@ static void go_on(struct ctx *ctx)
     ctx->sweeping = launchlink_sweep(ctx->exec);
     if (!ctx->sweeping)
         answer_asks(ctx, NULL);
-    edges_ready(ctx->edges);
+    uplinks_ready(ctx->uplinks);
     if (ctx->coord)
         coord_ready(ctx->coord);
 }
 
-/* New streams to other parents are opened by the next launches. */
+/* The next launches take the new ways. */
 static int session_tree_cb(void *arg, int errnum, const char *why)
 {
     struct ctx *ctx = arg;
 
     if (errnum)
         return 0;
-    if (edges_set_topology(ctx->edges, session_tree(ctx->session)) < 0)
-        return -1;
+    edges_set_topology(ctx->edges, session_tree(ctx->session));
     go_on(ctx);
     return 0;
 }
 
-static const struct session_ops session_ops = {.tree = session_tree_cb};
+static void ranks_lost_cb(void *arg, const idset_t *ranks, bool now)
+{
+    subjob_all_ranks_lost(arg, ranks);
+}
+
+static const struct session_ops session_ops = {.tree = session_tree_cb, .lost = ranks_lost_cb};
 
 /* The tasks end first, and then the clients that wait for them. */
 static void launcher_ended(void *arg)
@@ -408,6 +455,9 @@ static void wrexec_fini(flux_t *h, void *arg)
     answer_asks(ctx, "the wrexec module was unloaded meanwhile");
     coord_destroy(ctx->coord);
     edges_destroy(ctx->edges);
+    uplinks_destroy(ctx->uplinks);
+    flux_future_destroy(ctx->known_f);
+    flux_watcher_destroy(ctx->orphans);
     session_destroy(ctx->session);
     names_destroy(ctx->names);
     hmap_destroy(ctx->jobs);
@@ -421,11 +471,8 @@ static void wrexec_fini(flux_t *h, void *arg)
 static int wrexec_may_stop(flux_t *h, void *arg, errmsg_t *err)
 {
     struct ctx *ctx = arg;
-    size_t pos = 0, n = 0;
-    void *val;
+    size_t n = subjob_all_running(ctx);
 
-    while (hmap_next(ctx->jobs, &pos, NULL, NULL, &val))
-        n += !((struct subjob *)val)->finished;
     if (n == 0)
         return check_swept(ctx, err);
     return errmsg_fail(err, EBUSY,
@@ -446,9 +493,10 @@ static int wrexec_hand_over(flux_t *h, void *arg, flux_handover_t *o, errmsg_t *
     edges_settle(ctx->edges);
     reaper_cb(NULL, NULL, 0, ctx);
     edges_flush(ctx->edges);
+    uplinks_flush(ctx->uplinks);
     if (handover_save(ctx, o, err) < 0)
         return -1;
-    if (hmap_count(ctx->jobs) > 0)
+    if (subjob_all_running(ctx) > 0)
         launchlink_leave(ctx->exec);
     return 1;
 }
@@ -468,8 +516,10 @@ static int begin(struct ctx *ctx, errmsg_t *err)
     session_ask_tree(ctx->session);
     if (!(ctx->settings = settings_ask(ctx, go_on)))
         return -1;
-    if (o)
+    if (o) {
+        session_ask_lost(ctx->session); /* events may have been missed */
         handover_go_on(ctx);
+    }
     return 0;
 }
 
@@ -491,7 +541,9 @@ static int wrexec_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *e
     ctx->reaper = flux_defer_create(flux_get_reactor(h), reaper_cb, ctx);
     ctx->exec = launchlink_create(h, &launchlink_callbacks, ctx);
     ctx->edges = edges_create(h, &edge_callbacks, ctx);
-    if (!ctx->jobs || !ctx->reaper || !ctx->exec || !ctx->edges ||
+    ctx->uplinks = uplinks_create(h, &uplink_callbacks, ctx);
+    ctx->orphans = flux_timer_create(flux_get_reactor(h), orphans_cb, ctx);
+    if (!ctx->jobs || !ctx->reaper || !ctx->exec || !ctx->edges || !ctx->uplinks || !ctx->orphans ||
         (flux_is_root(h) &&
          (!(ctx->coord = coord_create(ctx)) || !(ctx->names = names_create(h, job_runs, ctx))))) {
         wrexec_fini(h, ctx);

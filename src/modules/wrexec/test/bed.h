@@ -47,6 +47,10 @@ struct bed {
     char env[64];            /* environment of the last LAUNCH */
     char hosts[64];          /* wrexec_launch.hosts of the last LAUNCH that has it */
     const char *const *mark; /* answers to wrexec.host, by rank; NULL: an error */
+    uint32_t round[16];      /* of the last LAUNCH or AGAIN, by job */
+    unsigned over;           /* number of frames OVER */
+    uint64_t acked;          /* number in the last ACK */
+    char ranks[64];          /* of the last LAUNCH */
 };
 
 static const char *frame_name(enum wire_type type)
@@ -56,7 +60,7 @@ static const char *frame_name(enum wire_type type)
         return "LAUNCH ";
     case WIRE_KILL:
         return "KILL ";
-    case WIRE_SIGNAL:
+    case WIRE_NTH_SIGNAL:
         return "SIGNAL ";
     case WIRE_CREDIT:
         return "CREDIT ";
@@ -65,16 +69,18 @@ static const char *frame_name(enum wire_type type)
     }
 }
 
-static void take_hosts(struct bed *b, const struct wire_frame *f)
+static void take_launch(struct bed *b, const struct wire_frame *f)
 {
+    struct wire_launch l;
     struct launchrec rec;
     const char *hosts;
     errmsg_t err;
     json_t *json;
 
-    ck_assert_int_eq(
-        exec_launchrec_get(f->payload + WIRE_LAUNCH_HEAD, f->len - WIRE_LAUNCH_HEAD, &rec, &err),
-        0);
+    ck_assert_int_eq(exec_wire_launch_get(f, &l, &err), 0);
+    ck_assert_int_eq(exec_launchrec_get(l.job, l.job_len, &rec, &err), 0);
+    b->round[f->job % 16] = l.round;
+    snprintf(b->ranks, sizeof(b->ranks), "%s", l.ranks);
     ck_assert_uint_lt(rec.env_len, sizeof(b->env));
     memset(b->env, 0, sizeof(b->env));
     memcpy(b->env, rec.env, rec.env_len);
@@ -96,9 +102,15 @@ static void take_down(struct bed *b, const flux_msg_t *msg)
     while (len > 0) {
         used = exec_wire_parse(p, len, &f, &err);
         ck_assert_int_gt(used, 0);
-        at += (size_t)snprintf(b->frames + at, sizeof(b->frames) - at, "%s", frame_name(f.type));
+        if (f.type == WIRE_OVER)
+            b->over++;
+        else if (f.type == WIRE_ACK)
+            b->acked = le_get64(f.payload + 8);
+        else
+            at +=
+                (size_t)snprintf(b->frames + at, sizeof(b->frames) - at, "%s", frame_name(f.type));
         if (f.type == WIRE_LAUNCH)
-            take_hosts(b, &f);
+            take_launch(b, &f);
         p += used;
         len -= (size_t)used;
     }
@@ -352,8 +364,8 @@ static void kill_jobs(struct bed *b, const char *ids, int signum)
     say(b, "wrexec.kill", 1, 0, json);
 }
 
-/* Send a frame from the child. */
-static void up(struct bed *b, enum wire_type type, uint64_t id, const void *data, size_t len)
+/* Send a frame from the child as it is. */
+static void up_raw(struct bed *b, enum wire_type type, uint64_t id, const void *data, size_t len)
 {
     flux_msg_t *msg = flux_msg_response_create(b->tree, 0);
     uint8_t *buf = malloc(WIRE_HEADER + len);
@@ -366,6 +378,38 @@ static void up(struct bed *b, enum wire_type type, uint64_t id, const void *data
     ck_assert_int_eq(flux_msg_set_raw(msg, buf, WIRE_HEADER + len), 0);
     free(buf);
     flux_handle_deliver(b->f.h, msg);
+}
+
+/* Send a frame with this number, and of this round of its job. */
+static void up_numbered(struct bed *b, enum wire_type type, uint64_t id, uint32_t round,
+                        uint64_t number, const void *data, size_t len)
+{
+    const struct wire_numbered n = {
+        .round = round, .rank = 1, .number = number, .f = {.type = type}};
+    uint8_t *buf = malloc(WIRE_NUMBERED_HEAD + len);
+
+    ck_assert_ptr_nonnull(buf);
+    exec_wire_numbered_put(buf, &n);
+    memcpy(buf + WIRE_NUMBERED_HEAD, data, len);
+    up_raw(b, WIRE_NUMBERED, id, buf, WIRE_NUMBERED_HEAD + len);
+    free(buf);
+}
+
+/* Send a frame from the child in the present round of its job: a RESULT, or one that is numbered
+ * (0: it is never repeated). */
+static void up(struct bed *b, enum wire_type type, uint64_t id, const void *data, size_t len)
+{
+    uint32_t round = b->round[id % 16];
+    uint8_t buf[256];
+
+    if (type != WIRE_RESULT) {
+        up_numbered(b, type, id, round, 0, data, len);
+        return;
+    }
+    ck_assert_uint_lt(len, sizeof(buf) - WIRE_ROUND);
+    le_put32(buf, round);
+    memcpy(buf + WIRE_ROUND, data, len);
+    up_raw(b, type, id, buf, WIRE_ROUND + len);
 }
 
 #endif
