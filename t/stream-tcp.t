@@ -47,6 +47,8 @@ FLUX_STREAM_TRANSPORT=tcp exits 1 "a reader that wants TCP" "$PEER" read alone
 like "$out" "only for readers there" "is told that the writer has none"
 FLUX_STREAM_TRANSPORT=udp exits 1 "another transport" "$PEER" read alone
 like "$out" "use auto, tcp or ring" "is refused"
+FLUX_STREAM_ADDRESS=here FLUX_STREAM_TRANSPORT=tcp exits 1 "a writer with an address that is none" "$PEER" write bad 1 0 1
+like "$out" "FLUX_STREAM_ADDRESS=here is not an IP address" "says so"
 go w
 ended w
 

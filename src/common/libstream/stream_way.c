@@ -9,13 +9,15 @@
  *    transport     FLUX_STREAM_TRANSPORT    auto, tcp, ring
  *    secure        FLUX_STREAM_SECURE       yes, no; else as the attribute `curve` of the session
  *                  FLUX_STREAM_SILENCE      seconds after which a host that is silent is gone
+ *                  FLUX_STREAM_ADDRESS      IP address of this host for readers on others
  *
- * The address is that of the broker's attributes tcp.address or tcp.interface, else all of the
- * host.
+ * Without FLUX_STREAM_ADDRESS, the address is that of the broker's attributes tcp.address or
+ * tcp.interface, else all of the host.
  *
  * Failure: errno and a sentence.
  */
 #include "config.h"
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,8 +65,10 @@ int stream_way_listen(const struct stream_way *w, flux_t *h, const char *stream,
                       const struct flux_stream_opts *opts, struct outlet_far_opts *far,
                       char text[FAR_ADDR_MAX], errmsg_t *err)
 {
+    const char *own = getenv("FLUX_STREAM_ADDRESS"); /* the broker may be on another host */
     char *address;
     char *interface;
+    struct in6_addr any;
     int secure;
 
     *text = '\0';
@@ -72,8 +76,10 @@ int stream_way_listen(const struct stream_way *w, flux_t *h, const char *stream,
         return 0;
     if ((secure = stream_way_secure(h, opts->secure, err)) < 0)
         return -1;
-    address = flux_attr_get(h, "tcp.address", NULL);
-    interface = flux_attr_get(h, "tcp.interface", NULL);
+    if (own && inet_pton(strchr(own, ':') ? AF_INET6 : AF_INET, own, &any) != 1)
+        return errmsg_fail(err, EINVAL, "FLUX_STREAM_ADDRESS=%.60s is not an IP address", own);
+    address = own ? strdup(own) : flux_attr_get(h, "tcp.address", NULL);
+    interface = own ? NULL : flux_attr_get(h, "tcp.interface", NULL);
     *far = (struct outlet_far_opts){.listen = far_addr_listen(address, interface, text, err),
                                     .stream = stream,
                                     .secure = secure,
