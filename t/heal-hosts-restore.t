@@ -20,7 +20,8 @@ shape='topology = "kary:2",'
 publish() {
     local n=0
     while [ ! -e stop ]; do
-        at 0 event pub heal.n "{\"n\":$((++n))}" && echo "$n" >published
+        at 0 event pub heal.n "{\"n\":$((++n))}" || return
+        echo "$n" >published
     done
 }
 # Requests from a rank to another one, as long as there is the file `calm`; `troubled` if one fails.
@@ -82,7 +83,8 @@ cycle() { # NUMBER
 }
 whole() { # DESCRIPTION
     begin_all sh -c 'exec cat fifo'
-    ok "$1" wait_until 30 up_is 0-7
+    wait_until 30 up_is 0-7 || bail "the session did not come up: $(cat out.*)"
+    pass "$1"
     at 7 kvs put before=1
     load_begin
     for n in 1 2 3; do

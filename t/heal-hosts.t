@@ -11,7 +11,8 @@ need ip unshare nsenter
 heal_net 8 8 'hosts = "10.77.0.[1-8]", bind = "tcp://*:8050", topology = "kary:2",' \
     "keyfile = \"$PWD/key.%r\","
 begin_all sh -c 'exec cat fifo'
-ok "eight hosts" wait_until 30 up_is 0-7
+wait_until 30 up_is 0-7 || bail "the session did not come up: $(cat out.*)"
+pass "eight hosts"
 at 7 kvs put before=1
 
 in_ns 0 ip link set port2 down

@@ -16,10 +16,15 @@
 # shellcheck disable=SC2154 # holders: of t/netns.sh
 # The host of a rank is the one of its number, or ${host_of[RANK]}, beginning with 1.
 
-pids=() host_of=() net_size=0
+# The modules are $net_modules (empty: all).  If there is a file `hosts`, it is /etc/hosts of the brokers.
+# With `keep` instead of `begin`, a broker that fails is started again, as by systemd, until there is a
+# file `stop`.
+
+pids=() host_of=() net_size=0 net_modules=log,kvs
 
 heal_net() {
-    local rank hosts=$1
+    local rank hosts=$1 modules=
+    [ -z "$net_modules" ] || modules="modules = \"$net_modules\","
     net_size=$2
     shift 2
     netns_possible || skip_all "no network namespaces without more privileges"
@@ -34,7 +39,7 @@ heal_net() {
     cat >>conf.lua <<END
     attrs = {
         ["live.lost"] = "${silence}s", ["live.patience"] = "${silence}s", ["orphan.timeout"] = "0.1s",
-        modules = "log,kvs",
+        $modules
     },
 }
 END
@@ -42,18 +47,34 @@ END
     export FLUX_URI="local://$PWD/run/0/local"
     mkfifo fifo
 }
-begin() {
+broker_command() { # RANK COMMAND...: in command[]
     local rank=$1 host
     shift
     host=${host_of[rank]:-$((rank + 1))}
-    nsenter -t "${holders[host]}" -n "$FLUX" start --config=conf.lua --rundir="$PWD/run" \
-        --set=boot.rank="$rank" "$@" >>"out.$rank" 2>&1 </dev/null &
+    command=(nsenter -t "${holders[host]}" -n)
+    # shellcheck disable=SC2016 # for the inner shell
+    [ ! -e hosts ] ||
+        command+=(unshare -m sh -c 'mount --bind "$0" /etc/hosts && exec "$@"' "$PWD/hosts")
+    command+=("$FLUX" start --config=conf.lua --rundir="$PWD/run" --set=boot.rank="$rank" "$@")
+}
+begin() {
+    local rank=$1 command
+    broker_command "$@"
+    "${command[@]}" >>"out.$rank" 2>&1 </dev/null &
+    pids[rank]=$!
+}
+keep() {
+    local rank=$1 command
+    broker_command "$@"
+    while ! "${command[@]}" >>"out.$rank" 2>&1 </dev/null && [ ! -e stop ]; do
+        sleep 0.1
+    done &
     pids[rank]=$!
 }
 begin_all() {
     local rank
     for ((rank = net_size - 1; rank > 0; rank--)); do
-        begin "$rank"
+        ${net_begin:-begin} "$rank"
     done
     begin 0 "$@"
 }
