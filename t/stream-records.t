@@ -64,6 +64,21 @@ if [ -e "$BUILDDIR/src/bindings/python/lib/flux/_libflux.so" ]; then
     done
 fi
 
+# So does Lua.
+if [ -e "$BUILDDIR/src/bindings/lua/.libs/flux.so" ]; then
+    # shellcheck source=t/lua/lib.sh
+    . "$SRCDIR/t/lua/lib.sh"
+    mkfifo lua.in
+    "$LUA" "$SRCDIR/t/stream/records.lua" lua-from lua-to <>lua.in &
+    writer=$!
+    wait_until 20 has lua-from readers 1
+    ok "a recording is replayed for Lua" "$FLUX" stream replay --rate=max --name=lua-from random.rec
+    ok "what Lua writes is read in C" "$RECORDS" read lua-to "$SEED" $STEPS
+    echo >lua.in
+    wait $writer
+    is $? 0 "and has been written"
+fi
+
 # The formats of a stream, which a reader that comes late asks for.
 mkfifo held.in
 "$RECORDS" write held "$SEED" 1 hold <>held.in >held.out &

@@ -1,4 +1,4 @@
-/* fuzz_stream_format.c - any text as the format of a stream.
+/* fuzz_stream_format.c - any text as the format of a stream, and as a sketch of one.
  *
  * What is accepted is printed as it was, has a layout for this host with the same fields, and
  * records of it can be converted into that.
@@ -11,12 +11,36 @@
 #include "fuzz_must.h"
 #include "libstream/convert.h"
 
+/* What is accepted as a sketch has a canonical text, which is a sketch of the same format. */
+static void check_sketch(const uint8_t *data, size_t size)
+{
+    char *text = strndup((const char *)data, size);
+    errmsg_t err = {""};
+    stream_format_t *f, *again;
+
+    MUST(text);
+    if (!(f = stream_format_sketch(text, &err)))
+        MUST((errno == EINVAL || errno == E2BIG) && err.text[0]);
+    else {
+        const char *own = stream_format_text(f);
+
+        MUST((again = stream_format_parse(own, strlen(own), NULL)) != NULL);
+        stream_format_destroy(again);
+        MUST((again = stream_format_sketch(own, NULL)) != NULL);
+        MUST(strcmp(stream_format_text(again), own) == 0);
+        stream_format_destroy(again);
+    }
+    stream_format_destroy(f);
+    free(text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     errmsg_t err = {""};
     stream_format_t *f = stream_format_parse((const char *)data, size, &err), *native, *again;
     stream_convert_t *c;
 
+    check_sketch(data, size);
     if (!f) {
         MUST(errno == EPROTO && err.text[0]);
         return 0;

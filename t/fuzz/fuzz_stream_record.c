@@ -1,7 +1,8 @@
 /* fuzz_stream_record.c - any bytes as a record of a stream.
  *
- * The first byte chooses one of a few pairs of formats, the writer's and the reader's; what follows
- * is a record of the writer's, of which the id is ignored.  What is read needs no more memory
+ * The first byte chooses one of a few pairs of formats, the writer's and the reader's, and a number
+ * of records; what follows is a record of the writer's, of which the id is ignored, and whose body
+ * is then read as that of as many records.  What is read needs no more memory
  * than it is allowed, and with the reader's format can be written, read and written as the same
  * bytes.
  */
@@ -97,6 +98,26 @@ static void check_again(const stream_format_t *f, const void *rec)
     stream_convert_destroy(c);
 }
 
+/* The same bytes as the value of a variable of `n` records. */
+static void check_array(const stream_convert_t *c, const stream_format_t *f, uint64_t n,
+                        const void *body, size_t len)
+{
+    errmsg_t err = {""};
+    void *out = stream_convert_array(c, n, body, len, BUDGET, 0, &err);
+    size_t need, need2;
+    uint8_t *one;
+
+    if (!out) {
+        MUST((errno == EPROTO || errno == EMSGSIZE || errno == E2BIG) && err.text[0]);
+        return;
+    }
+    MUST(stream_convert_array_check(c, n, body, len, &need, NULL) == 0 && need <= BUDGET);
+    MUST(stream_encode_array_size(f, out, n, &need, NULL) == 0 && (one = malloc(need + 1)));
+    MUST(stream_encode_array(f, out, n, one, need, &need2, NULL) == 0 && need == need2);
+    free(one);
+    free(out);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static stream_format_t *from[PAIRS], *to[PAIRS];
@@ -133,6 +154,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         MUST((errno == EPROTO || errno == EMSGSIZE || errno == E2BIG) && err.text[0]);
     }
+    check_array(c, to[which], data[0] / PAIRS, head.body, head.len);
     stream_convert_destroy(c);
     free(buf);
     return 0;

@@ -56,6 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     errmsg_t err = {""};
     struct tape_block *blocks;
+    uint64_t id;
     uint8_t *buf = aligned_alloc(64, tape_align(size + 1));
     tape_t *t;
 
@@ -82,6 +83,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             MUST(p >= buf && p <= buf + size && blocks[w].len <= (uint64_t)(buf + size - p));
             block_destroy(block_read(p, blocks[w].len, NULL));
         }
+    }
+    for (size_t pos = 0; tape_record_next(t, &pos, &id);) {
+        const char *text = tape_record_format(t, id);
+
+        MUST(text && *text && strlen(text) <= TAPE_RECORDS_MAX);
     }
     free(blocks);
     tape_destroy(t);

@@ -77,6 +77,66 @@ fails("EINVAL", "once", r:end_step())
 fails("EINVAL", "and not read any more", r:get("n"))
 fails("ETIMEDOUT", "there is no other", r:begin_step(0.01))
 
+-- Records.
+local rw = assert(h:stream_writer("lua.r", {keep = 1}))
+local atom = [[
+  record bond
+    field to u32
+    field length f64
+  record atom
+    field id i64
+    field n u8
+    field bonds bond[n]
+    field name string
+    field tag char[4]
+    field z c128
+    field charge f32 optional
+    field kind u8
+    attr default "3"
+    field next *atom
+]]
+local one = {id = 7, bonds = {{to = 1, length = 0.5}, {to = 2, length = 1}}, name = "C", tag = "ab", z = {1, 2},
+  next = {id = 8, bonds = {}, name = "", tag = "", z = {0, 0}, charge = 0.5, kind = 4}}
+is(rw:put("one", one, {format = atom}), true, "a record is put")
+assert(rw:put("all", {one, one.next}, {format = atom}))
+assert(rw:put("G", {{x = 1}, {x = 2}, {x = 3}}, {format = "record p\nfield x i16\n", shape = {3}}))
+assert(rw:put("no", {}, {format = atom}))
+local function bad(why, field, value)
+  local rec = {}
+  for k, v in pairs(one) do rec[k] = v end
+  rec[field] = value
+  local rc, text = rw:put("bad", rec, {format = atom})
+  is(rc, nil, why)
+  ok(string.find(text, "field [a-z.]*" .. field), "with the field " .. field)
+end
+bad("a record without a value", "id", nil)
+bad("a number that the type does not have", "n", 300)
+bad("an array of another size", "n", 3)
+bad("a text where an array belongs", "bonds", "x")
+bad("a number where a text belongs", "name", 5)
+bad("a text that is too long", "tag", "abcde")
+bad("a record where none belongs", "charge", {})
+local ring = {id = 1, bonds = {}, name = "", tag = "", z = {0, 0}}
+ring.next = ring
+fails("E2BIG", "records inside each other without end", rw:put("bad", ring, {format = atom}))
+fails("EINVAL", "a format that is not one", rw:put("bad", one, {format = "record r\n"}))
+assert(rw:end_step())
+local rr = assert(h:stream_reader("lua.r"))
+assert(rr:begin_step(60))
+local got = assert(rr:get("one"))
+is(got.id .. got.n .. got.bonds[2].to .. got.bonds[2].length .. got.name, "7221.0C", "a record is read")
+is(got.tag .. "|" .. got.z[2] .. got.kind, "ab\0\0|2.03", "with its texts, and defaults")
+is(got.charge, nil, "without what is absent")
+is(got.next.charge .. got.next.kind, "0.54", "and with the record that it points to")
+is(#rr:get("all") .. rr:get("all")[2].id, "28", "an array of records")
+is(rr:get("one", 0, {format = "record a\nfield id i64\nfield more string\n"}).more, "", "as another version")
+fails("EINVAL", "one that loses something", rr:get("one", 0, {format = "record a\nfield id i8\n"}))
+ok(string.find(rr:format("one"), "record atom size"), "the format of records")
+is(rr:read("G", {1}, {2})[2].x, 3, "a part of a global array of records")
+is(#rr:get("no"), 0, "no records")
+rr:close()
+rw:close()
+
 -- Callbacks run while a call waits.
 local called = 0
 h:rpc_async("broker.ping", {}):then_(function() called = called + 1 end)

@@ -598,6 +598,7 @@ class StreamTest(Case):
             out.put("one", one, format=Atom)
             out.put("all", [one, two], format=Atom)
             out.put("pair", pair, format=text)
+            out.put("none", [], format=text)
             out.end_step()
             step = steps.begin_step(timeout=60)
             self.assertEqual(step.records("one", format=Atom), one)
@@ -610,6 +611,7 @@ class StreamTest(Case):
             self.assertEqual(
                 step.records("pair"), {"n": 2, "x": [[1, 2], [3, 4]], "tag": b"ab\0\0"}
             )
+            self.assertEqual(step.records("none"), [])
             self.assertEqual(step.inquire("all", 0).format, flux.RecordFormat.of(Atom).id)
             self.assertEqual(step.format("pair").text, flux.RecordFormat(text).text)
             wrong = flux.RecordFormat("record atom\nfield id i8\n")

@@ -407,7 +407,7 @@ static int work(int argc, char **argv)
 {
     enum flux_stream_mode mode;
     uint64_t steps, hold = UINT64_MAX;
-    struct chance c;
+    struct chance c = {.plain = true};
 
     if (argc < 4)
         return 2;

@@ -4,11 +4,13 @@
  *    w:end_step([timeout]) w:step()   w:epoch() w:drain([timeout])  w:close()
  *    r = h:stream_reader(name [, options])    r:begin_step([timeout])     r:end_step()
  *    r:steps([timeout])                       r:vars([rank])              r:inquire(variable [,
- *    rank]) r:get(variable [, rank])                 r:read(variable [, start, count [, stride]])
+ *    rank]) r:get(variable [, rank [, options]])     r:read(variable [, start, count [, stride]])
+ *    r:format(variable)
  *    r:pinned([rank])     r:writers()   r:step()     r:epoch()     r:close()
  *
  * Elements are numbers and truth values; a string is put as it is, and read as a string again.  An
- * array is a table, in the order of memory.  What is put is copied.
+ * array is a table, in the order of memory.  Records, which are put with the text of their format,
+ * are tables (lua_record.h).  What is put is copied.
  *
  * Invariants:
  *  1. Functions of libstream may wait for the broker, and are called within a frame
@@ -27,9 +29,13 @@
 
 #include "libstream/stream.h"
 #include "libtransform/tarray_lua.h"
+#include "libutil/hmap.h"
 #include "lua_private.h"
+#include "lua_record.h"
 
 _Static_assert(TARRAY_DIMS == FLUX_STREAM_DIMS_MAX, "one limit");
+
+#define FORMATS_MAX 256 /* formats of records that a stream keeps */
 
 struct value {
     struct value *next;
@@ -41,6 +47,7 @@ struct lflux_stream {
     struct lflux_handle *lh;
     struct list_node node; /* in lflux_handle.streams */
     struct value *values;
+    hmap_t *formats; /* of records, by their text; NULL: none */
     bool begun;
     bool busy;  /* a call is under way */
     bool ended; /* during that call */
@@ -65,6 +72,8 @@ static void stream_end(struct lflux_stream *ls)
     flux_stream_close(ls->s);
     ls->s = NULL;
     forget_values(ls);
+    hmap_destroy(ls->formats);
+    ls->formats = NULL;
     list_remove(&ls->node);
 }
 
@@ -235,7 +244,7 @@ static int stream_epoch(lua_State *L, struct lflux_stream *ls)
 /* Memory that stays until the step has ended. */
 static char *keep(lua_State *L, struct lflux_stream *ls, size_t size)
 {
-    struct value *v = malloc(sizeof(*v) + size);
+    struct value *v = calloc(1, sizeof(*v) + size);
 
     if (!v)
         luaL_error(L, "out of memory for %d bytes", (int)size);
@@ -327,6 +336,73 @@ static int put_table(lua_State *L, struct lflux_stream *ls, const char *var)
     return lflux_true(L);
 }
 
+static void format_free(void *val)
+{
+    stream_format_destroy(val);
+}
+
+/* The format of this host that a text describes, which the stream keeps.  NULL with errno and an
+ * error message. */
+static const stream_format_t *format_of(struct lflux_stream *ls, const char *text, errmsg_t *err)
+{
+    stream_format_t *f = ls->formats ? hmap_get(ls->formats, text) : NULL;
+
+    if (f || !(f = stream_format_sketch(text, err)))
+        return f;
+    if (stream_format_pointer(f) != sizeof(void *)) { /* that of a writer on another host */
+        stream_format_t *native = stream_format_native(f, err);
+
+        stream_format_destroy(f);
+        if (!(f = native))
+            return NULL;
+    }
+    if (ls->formats && hmap_count(ls->formats) >= FORMATS_MAX) {
+        hmap_destroy(ls->formats);
+        ls->formats = NULL;
+    }
+    if ((!ls->formats && !(ls->formats = hmap_create_str(format_free))) ||
+        hmap_put(ls->formats, text, f) < 0) {
+        stream_format_destroy(f);
+        errmsg_fail(err, ENOMEM, "out of memory for a format");
+        return NULL;
+    }
+    return f;
+}
+
+static void *keep_record(lua_State *L, void *arg, size_t size)
+{
+    return keep(L, arg, size);
+}
+
+/* put(variable, record or records, {format, shape, offset}) */
+static int put_records(lua_State *L, struct lflux_stream *ls, const char *var,
+                       const stream_format_t *f)
+{
+    const struct lflux_pack p = {f, keep_record, ls};
+    uint64_t shape[TARRAY_DIMS];
+    uint64_t offset[TARRAY_DIMS] = {0};
+    unsigned nshape = option_dims(L, 4, "shape", shape);
+    unsigned noffset = option_dims(L, 4, "offset", offset);
+    struct flux_stream_array out = {
+        .format = f, .shape = nshape > 0 ? shape : NULL, .offset = nshape > 0 ? offset : NULL};
+    errmsg_t why, err;
+    uint64_t count;
+    size_t n;
+    void *recs;
+    bool one;
+
+    if (!(recs = lflux_record_pack(L, 3, &p, &n, &one, &why)))
+        return lflux_fail(L, errno, "variable '%s': %s", var, why.text);
+    if (nshape > 1 || (noffset > 0 && noffset != nshape) || (one && nshape > 0))
+        return luaL_argerror(L, 4, "records are one, or have one dimension");
+    count = n;
+    out.count = &count;
+    out.ndims = !one;
+    if (flux_stream_put_array(ls->s, var, &out, recs, &err) < 0)
+        return lflux_fail_err(L, errno, &err);
+    return lflux_true(L);
+}
+
 /* put(variable, string) */
 static int put_text(lua_State *L, struct lflux_stream *ls, const char *var)
 {
@@ -363,10 +439,12 @@ static int put_value(lua_State *L, struct lflux_stream *ls, const char *var)
 
 static int writer_put(lua_State *L)
 {
-    static const char *const names[] = {"type",    "count",  "shape", "offset",
-                                        "columns", "pinned", NULL};
+    static const char *const names[] = {"type",    "count",  "shape",  "offset",
+                                        "columns", "pinned", "format", NULL};
     struct lflux_stream *ls = check_writer(L);
     const char *var = lflux_check_text(L, 2, "the variable");
+    const stream_format_t *f = NULL;
+    const char *text;
     bool pinned;
     errmsg_t err;
     int n;
@@ -374,7 +452,14 @@ static int writer_put(lua_State *L)
     lua_settop(L, 4);
     lflux_check_options(L, 4, names);
     pinned = lflux_option_bool(L, 4, "pinned");
-    if (lua_type(L, 3) == LUA_TTABLE)
+    if ((text = option_text(L, 4, "format"))) {
+        luaL_checktype(L, 3, LUA_TTABLE);
+        if (!(f = format_of(ls, text, &err)))
+            return lflux_fail_err(L, errno, &err);
+    }
+    if (f)
+        n = put_records(L, ls, var, f);
+    else if (lua_type(L, 3) == LUA_TTABLE)
         n = put_table(L, ls, var);
     else if (lua_type(L, 3) == LUA_TSTRING)
         n = put_text(L, ls, var);
@@ -571,9 +656,51 @@ static int push_elements(lua_State *L, const struct tarray *a)
     return 1;
 }
 
+/* The format in which the records of a variable are read: that of the option at `arg`, or the
+ * writer's.  NULL with errno and an error message. */
+static const stream_format_t *records_format(lua_State *L, struct lflux_stream *ls, const char *var,
+                                             int arg, errmsg_t *err)
+{
+    const char *text = option_text(L, arg, "format");
+    const stream_format_t *f;
+
+    if (!text && (f = flux_stream_format(ls->s, var, err)))
+        text = stream_format_text(f);
+    return text ? format_of(ls, text, err) : NULL;
+}
+
+static int get_records(lua_State *L, struct lflux_stream *ls, const char *var, uint32_t rank,
+                       bool one)
+{
+    errmsg_t err;
+    const stream_format_t *f = records_format(L, ls, var, 4, &err);
+    const void *recs;
+    size_t n;
+
+    if (!f || flux_stream_get_records(ls->s, rank, var, f, &recs, &n, &err) < 0)
+        return lflux_fail_err(L, errno, &err);
+    lflux_record_push(L, f, recs, n, one);
+    return 1;
+}
+
+/* The canonical text of the format of records. */
+static int reader_format(lua_State *L)
+{
+    struct lflux_stream *ls = check_reader(L);
+    const char *var = lflux_check_text(L, 2, "the variable");
+    const stream_format_t *f;
+    errmsg_t err;
+
+    if (!(f = flux_stream_format(ls->s, var, &err)))
+        return lflux_fail_err(L, errno, &err);
+    lua_pushstring(L, stream_format_text(f));
+    return 1;
+}
+
 /* What a writer has put. */
 static int reader_get(lua_State *L)
 {
+    static const char *const options[] = {"format", NULL};
     struct lflux_stream *ls = check_reader(L);
     const char *var = lflux_check_text(L, 2, "the variable");
     uint32_t rank = rank_at(L, 3, 0);
@@ -582,14 +709,20 @@ static int reader_get(lua_State *L)
     errmsg_t err;
     size_t len;
 
+    lua_settop(L, 4);
+    lflux_check_options(L, 4, options);
     if (flux_stream_get(ls->s, rank, var, &a.data, &len, &err) < 0)
         return lflux_fail_err(L, errno, &err);
     if (flux_stream_inquire(ls->s, rank, var, &in, &err) < 0) {
         if (errno != ENOENT)
             return lflux_fail_err(L, errno, &err);
+        if (len == 0 && flux_stream_format(ls->s, var, NULL))
+            return get_records(L, ls, var, rank, false);
         lua_pushlstring(L, a.data, len); /* bytes */
         return 1;
     }
+    if (in.format > 0)
+        return get_records(L, ls, var, rank, in.ndims == 0);
     a.type = stream_elem_by_name(in.type);
     if (a.type == STREAM_CHAR) {
         lua_pushlstring(L, a.data, len);
@@ -621,9 +754,37 @@ static uint64_t *dims_at(lua_State *L, int arg, unsigned ndims, uint64_t *out)
     return out;
 }
 
+/* The records of a part of a global array. */
+static int read_records(lua_State *L, struct lflux_stream *ls, const char *var,
+                        const struct flux_stream_info *in)
+{
+    uint64_t start[TARRAY_DIMS], count[TARRAY_DIMS], stride[TARRAY_DIMS], n = 1;
+    const uint64_t *counts = dims_at(L, 4, in->ndims, count);
+    const uint64_t *starts = dims_at(L, 3, in->ndims, start);
+    const uint64_t *strides = dims_at(L, 5, in->ndims, stride);
+    const stream_format_t *f;
+    errmsg_t err;
+    size_t size;
+    void *to;
+
+    for (unsigned i = 0; i < in->ndims; i++)
+        if (__builtin_mul_overflow(n, counts ? counts[i] : in->shape[i], &n))
+            n = UINT64_MAX;
+    if (!(f = records_format(L, ls, var, 6, &err)))
+        return lflux_fail_err(L, errno, &err);
+    if (__builtin_mul_overflow(n, stream_format_size(f), &size) || size > SIZE_MAX / 2)
+        return lflux_fail(L, E2BIG, "the part of variable '%s' is too large", var);
+    to = lua_newuserdata(L, size);
+    if (flux_stream_get_record_box(ls->s, var, starts, counts, strides, f, to, size, &err) < 0)
+        return lflux_fail_err(L, errno, &err);
+    lflux_record_push(L, f, to, n, false);
+    return 1;
+}
+
 /* A part of a global array. */
 static int reader_read(lua_State *L)
 {
+    static const char *const options[] = {"format", NULL};
     struct lflux_stream *ls = check_reader(L);
     const char *var = lflux_check_text(L, 2, "the variable");
     uint64_t start[TARRAY_DIMS];
@@ -634,11 +795,14 @@ static int reader_read(lua_State *L)
     errmsg_t err;
     void *to;
 
-    lua_settop(L, 5);
+    lua_settop(L, 6);
+    lflux_check_options(L, 6, options);
     if (flux_stream_inquire(ls->s, FLUX_STREAM_ALL, var, &in, &err) < 0)
         return lflux_fail_err(L, errno, &err);
     if (lua_isnil(L, 3) != lua_isnil(L, 4))
         return luaL_argerror(L, 4, "start and count belong together");
+    if (in.format > 0)
+        return read_records(L, ls, var, &in);
     a.type = stream_elem_by_name(in.type);
     a.ndims = in.ndims;
     memcpy(a.count, dims_at(L, 4, in.ndims, count) ? count : in.shape,
@@ -718,6 +882,7 @@ static const luaL_Reg reader_methods[] = {
     {"vars", reader_vars},
     {"pinned", reader_pinned},
     {"inquire", reader_inquire},
+    {"format", reader_format},
     {"get", reader_get},
     {"read", reader_read},
     {"writers", reader_writers},

@@ -291,21 +291,11 @@ static int64_t piece_of(const stream_array_t *a, uint32_t writer)
     return -1;
 }
 
-static int no_piece(const flux_stream_t *s, const char *var, uint32_t writer, errmsg_t *err)
-{
-    return errmsg_fail(err, ENOENT,
-                       "rank %u of the writers of stream '%s' has nothing of variable '%s'", writer,
-                       s->name, var);
-}
-
-int64_t stream_global_elems(flux_stream_t *s, const stream_array_t *a, uint32_t writer,
-                            errmsg_t *err)
+uint64_t stream_global_elems(const stream_array_t *a, uint32_t writer)
 {
     int64_t piece = piece_of(a, writer);
 
-    if (piece < 0)
-        return no_piece(s, stream_array_shape(a)->name, writer, err);
-    return (int64_t)stream_array_piece(a, (size_t)piece).elems;
+    return piece < 0 ? 0 : stream_array_piece(a, (size_t)piece).elems;
 }
 
 int flux_stream_inquire(flux_stream_t *s, uint32_t writer, const char *var,
@@ -332,7 +322,9 @@ int flux_stream_inquire(flux_stream_t *s, uint32_t writer, const char *var,
             "own",
             var, s->name);
     if (writer != FLUX_STREAM_ALL && (piece = piece_of(a, writer)) < 0)
-        return no_piece(s, var, writer, err);
+        return errmsg_fail(err, ENOENT,
+                           "rank %u of the writers of stream '%s' has nothing of variable '%s'",
+                           writer, s->name, var);
     for (unsigned i = 0; i < sh->ndims; i++) {
         const struct stream_piece p = piece >= 0 ? stream_array_piece(a, (size_t)piece)
                                                  : (struct stream_piece){.count = sh->extents};

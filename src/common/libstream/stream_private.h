@@ -149,9 +149,8 @@ void stream_records_release(flux_stream_t *s); /* the step has ended */
 void stream_records_close(flux_stream_t *s);
 /* Describe a variable of the step as a whole: NULL with an error message. */
 stream_array_t *stream_global_array(flux_stream_t *s, const char *var, errmsg_t *err);
-/* The number of elements of a writer in it; -1 with ENOENT and an error message: none. */
-int64_t stream_global_elems(flux_stream_t *s, const stream_array_t *a, uint32_t writer,
-                            errmsg_t *err);
+/* The number of elements of a writer in it. */
+uint64_t stream_global_elems(const stream_array_t *a, uint32_t writer);
 
 /* 0, or -1 with errno and an error message. */
 int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t *err);

@@ -288,23 +288,22 @@ int flux_stream_get_records(flux_stream_t *s, uint32_t writer, const char *var,
     struct stream_converted *mine;
     const void *data;
     errmsg_t why;
-    int64_t elems;
+    uint64_t elems;
     size_t len, need;
 
-    if (!c || (elems = stream_global_elems(s, a, writer, err)) < 0 ||
-        flux_stream_get(s, writer, var, &data, &len, err) < 0)
+    if (!c || flux_stream_get(s, writer, var, &data, &len, err) < 0)
         return -1;
-    *n = (size_t)elems;
+    elems = stream_global_elems(a, writer);
+    *n = elems;
     *recs = data;
     if (stream_convert_in_place(c)) {
-        if (stream_convert_array_check(c, (uint64_t)elems, data, len, &need, &why) == 0)
+        if (stream_convert_array_check(c, elems, data, len, &need, &why) == 0)
             return 0;
         goto bad;
     }
     if (!(mine = calloc(1, sizeof(*mine))))
         return no_memory(s, err);
-    if (!(mine->recs =
-              stream_convert_array(c, (uint64_t)elems, data, len, SIZE_MAX / 4, 0, &why))) {
+    if (!(mine->recs = stream_convert_array(c, elems, data, len, SIZE_MAX / 4, 0, &why))) {
         int saved = errno;
 
         free(mine);

@@ -645,7 +645,8 @@ class Step:
         kind = self.format(variable) if format is None else RecordFormat.of(format)
         pointer, count = self._records(variable, writer, kind)
         values = kind.unpack(ffi.cast("char *", pointer), count)
-        return values if self.inquire(variable, writer).count else values[0]
+        # A single value has one element, and an array of none has no piece.
+        return values if count != 1 or self.inquire(variable, writer).count else values[0]
 
     def _records(self, variable: str, writer: int, kind: RecordFormat) -> Tuple[Any, int]:
         err = ffi.new("errmsg_t *")

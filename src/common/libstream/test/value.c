@@ -248,6 +248,18 @@ static uint64_t size_of(const struct record *r, size_t field)
 
 static struct record *make(struct chance *c, const stream_format_t *f, unsigned depth, int *left);
 
+/* Languages without f32 do not keep the bits of what is not a number, and some have no u64. */
+static void make_plain(const struct stream_field *fd, struct value *v)
+{
+    size_t word = fd->type == STREAM_F32 || fd->type == STREAM_C64 ? 4 : 8;
+    size_t len = v->n * stream_elem_size(fd->type);
+
+    if (word == 8 && fd->type != STREAM_U64)
+        return;
+    for (size_t k = 0; k < len; k += word)
+        v->bytes[k + (STREAM_NATIVE == STREAM_LITTLE ? word - 1 : 0)] &= word == 4 ? 0xbf : 0x7f;
+}
+
 static void make_value(struct chance *c, struct record *r, size_t i, unsigned depth, int *left)
 {
     const struct stream_field *fd = stream_format_field(r->f, i);
@@ -268,11 +280,8 @@ static void make_value(struct chance *c, struct record *r, size_t i, unsigned de
     v->bytes = value_alloc(v->n * stream_elem_size(fd->type));
     for (size_t b = 0; b < v->n * stream_elem_size(fd->type); b++)
         v->bytes[b] = (uint8_t)(fd->type == STREAM_BOOL ? chance(c, 2) : chance(c, 256));
-    /* Languages without f32 do not keep the bits of what is not a number. */
-    for (uint64_t k = 0; (fd->type == STREAM_F32 || fd->type == STREAM_C64) &&
-                         k < v->n * stream_elem_size(fd->type) / 4;
-         k++)
-        v->bytes[4 * k + (STREAM_NATIVE == STREAM_LITTLE ? 3 : 0)] &= 0xbf;
+    if (c->plain)
+        make_plain(fd, v);
     for (uint64_t k = 0; k < v->n; k++) {
         if (fd->type == STREAM_STRING)
             v->strings[k] = text(chance(c, 3) ? "string %llu" : "", chance(c, 100000));

@@ -10,6 +10,7 @@
 
 struct chance {
     uint64_t seed;
+    bool plain; /* values that any language can have: no u64 above those of i64, ... */
 };
 /* Below `n`, which is above 0. */
 uint64_t chance(struct chance *c, uint64_t n);
