@@ -90,6 +90,29 @@ ok "who waits for a job" wait "$waits"
 ok "hears of its end" wait "$job"
 kill "$watch" "$dmesg"
 wait "$watch" "$dmesg" 2>/dev/null
+# Another broker stops before it dies: requests from below it are on their way through it.
+under_way() {
+    at 5 module stats -r 5 broker >stats 2>&1 &&
+        inflight=$(sed -n 's/.*[[:space:]]inflight[[:space:]]*//p' stats) && ((inflight >= $1))
+}
+asked=("jobs -a" "jobs --why" "kvs get counter" "kvs ls" "kvs namespace list" "resource list"
+    "resource status" "queue list" "dmesg" "getattr -r 0 size" "module list -r 0"
+    "module stats -r 0 kvs" "live history" "topo" "wreck ls")
+asking=()
+wait_until 30 under_way 1 || bail "requests that are under way are not counted"
+before=$inflight
+kill -STOP "${pids[2]}"
+for i in "${!asked[@]}"; do
+    # shellcheck disable=SC2086 # the words of the command
+    at 5 ${asked[i]} >"asked.$i" 2>&1 &
+    asking+=($!)
+done
+wait_until 30 under_way $((before + ${#asked[@]} / 2))
+kill -KILL "${pids[2]}"
+for i in "${!asked[@]}"; do
+    ok "flux ${asked[i]}, under way through a broker that dies, is answered" wait "${asking[i]}"
+done
+is "$(cat asked.2)" "1" "what was asked for is the answer"
 release
 is "$status" 0 "the session ends well"
 finish

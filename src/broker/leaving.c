@@ -93,8 +93,10 @@ static void wait_sched(leaving_t *l)
 {
     if (l->f && flux_future_errnum(l->f) == 0)
         take_nodes(l, l->f);
-    then(l, flux_rpc(core_handle(l->core), "sched.resources", NULL, FLUX_NODEID_ROOT, 0), ANSWER,
-         wait_jobs);
+    then(l,
+         flux_rpc(core_handle(l->core), "sched.resources", NULL, FLUX_NODEID_ROOT,
+                  FLUX_MSGF_IDEMPOTENT),
+         ANSWER, wait_jobs);
 }
 
 static void drain(leaving_t *l)

@@ -93,7 +93,7 @@ static int ask(struct cmd *c, const struct cmd_usage *u, int argc, char **argv, 
     if (set)
         a.value = argv[c->optind + 1];
     f = flux_rpc_struct(h, topic, set ? &attr_pair_schema : &attr_name_schema, &a, target(h, &o),
-                        0);
+                        set ? 0 : FLUX_MSGF_IDEMPOTENT);
     rc = CMD_FAIL;
     if (set) {
         if ((rc = cmd_wait(c, f, TIMEOUT, topic) < 0 ? CMD_FAIL : CMD_OK) == CMD_OK)

@@ -96,7 +96,7 @@ static int follow(struct cmd *c, flux_future_t *f, bool json)
 
 static void flush_journal(flux_t *h)
 {
-    flux_future_t *f = flux_rpc(h, "job.journal", "{}", FLUX_NODEID_ANY, 0);
+    flux_future_t *f = flux_rpc(h, "job.journal", "{}", FLUX_NODEID_ANY, FLUX_MSGF_IDEMPOTENT);
 
     if (f)
         (void)flux_future_wait(f, JOURNAL_TIMEOUT);

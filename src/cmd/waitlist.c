@@ -128,7 +128,8 @@ static int ask_ranks(struct cmd *c, flux_t *h, hmap_t *all, const struct waitlis
     int rc = f ? 0 : -1;
 
     for (uint32_t rank = 0; f && rank < size; rank++)
-        f[rank] = flux_rpc(h, src->topic, NULL, rank, FLUX_MSGF_STREAMING);
+        f[rank] = flux_rpc(h, src->topic, NULL, rank,
+                           FLUX_MSGF_STREAMING | FLUX_MSGF_IDEMPOTENT | FLUX_MSGF_WHOLE);
     for (uint32_t rank = 0; f && rank < size && rc == 0; rank++)
         rc = add_pages(c, all, src, space, rank, f[rank]);
     for (uint32_t rank = 0; f && rank < size; rank++)

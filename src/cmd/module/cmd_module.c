@@ -132,9 +132,9 @@ typedef int (*answer_f)(struct cmd *c, uint32_t rank, const json_t *answer, void
 
 /* Send `topic` to all chosen ranks; `fn` (may be NULL) gets each answer's JSON. */
 static int ask(struct cmd *c, const struct choice *ch, const char *topic, const char *json,
-               answer_f fn, void *arg)
+               unsigned flags, answer_f fn, void *arg)
 {
-    flux_future_t *f = flux_mrpc(ch->h, topic, json, ch->ranks, ch->nranks, 0);
+    flux_future_t *f = flux_mrpc(ch->h, topic, json, ch->ranks, ch->nranks, flags);
     struct failures fl = {NULL, 0};
     int rc = CMD_OK;
 
@@ -178,7 +178,7 @@ static int send_command(struct cmd *c, const struct choice *ch, const char *topi
                         const struct flux_schema *desc, const void *in)
 {
     char *json = flux_schema_encode(desc, in);
-    int rc = json ? ask(c, ch, topic, json, NULL, NULL)
+    int rc = json ? ask(c, ch, topic, json, 0, NULL, NULL)
                   : cmd_error(c, "a name or an argument is not UTF-8, or out of memory");
 
     free(json);
@@ -424,7 +424,7 @@ static int cmd_list(struct cmd *c, int argc, char **argv)
         free(ch.ranks);
         return cmd_error(c, "out of memory");
     }
-    rc = ask(c, &ch, "module.list", NULL, list_answer, rows);
+    rc = ask(c, &ch, "module.list", NULL, FLUX_MSGF_IDEMPOTENT, list_answer, rows);
     rc2 = print_rows(c, rows, ch.json);
     hmap_destroy(rows);
     free(ch.ranks);
@@ -492,7 +492,7 @@ static int cmd_stats(struct cmd *c, int argc, char **argv)
         return cmd_error(c, "out of memory");
     }
     snprintf(topic, sizeof(topic), "%s.stats", argv[c->optind]);
-    rc = ask(c, &ch, topic, "{}", stats_answer, all);
+    rc = ask(c, &ch, topic, "{}", FLUX_MSGF_IDEMPOTENT, stats_answer, all);
     if (ch.json)
         cmd_print_json(c, json_incref(all));
     else

@@ -52,7 +52,8 @@ int res_query(struct cmd *c, struct res *res, bool use)
     memset(res, 0, sizeof(*res));
     if (!(h = cmd_handle(c)))
         return -1;
-    f = flux_rpc(h, "resrc.watch", "{}", FLUX_NODEID_ROOT, FLUX_MSGF_STREAMING);
+    f = flux_rpc(h, "resrc.watch", "{}", FLUX_NODEID_ROOT,
+                 FLUX_MSGF_STREAMING | FLUX_MSGF_IDEMPOTENT);
     rc = cmd_wait_struct(c, f, TIMEOUT, "the inventory", &resrc_update_schema, &u);
     if (rc == 0)
         rc = take(c, res, &u);

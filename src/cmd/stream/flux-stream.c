@@ -129,7 +129,7 @@ static int list_print(struct cmd *c, const char *name, bool json)
 
     if (!h)
         return CMD_FAIL;
-    f = flux_rpc(h, "stream.list", NULL, FLUX_NODEID_ANY, 0);
+    f = flux_rpc(h, "stream.list", NULL, FLUX_NODEID_ANY, FLUX_MSGF_IDEMPOTENT);
     if (cmd_wait_struct(c, f, TIMEOUT, "stream.list", &stream_list_schema, &list) < 0) {
         flux_future_destroy(f);
         return CMD_FAIL;
@@ -640,7 +640,8 @@ static int cmd_format(struct cmd *c, int argc, char **argv)
     in.name = argv[c->optind];
     if (!(h = cmd_handle(c)))
         return CMD_FAIL;
-    f = flux_rpc_struct(h, "stream.format", &stream_ask_format_schema, &in, FLUX_NODEID_ANY, 0);
+    f = flux_rpc_struct(h, "stream.format", &stream_ask_format_schema, &in, FLUX_NODEID_ANY,
+                        FLUX_MSGF_IDEMPOTENT);
     rc = cmd_wait_struct(c, f, TIMEOUT, "stream.format", &stream_text_schema, &text);
     if (rc == 0 && *text.format)
         puts(text.format);
@@ -759,7 +760,8 @@ static int cmd_readers(struct cmd *c, int argc, char **argv)
     in.name = argv[c->optind];
     if (!(h = cmd_handle(c)))
         return CMD_FAIL;
-    f = flux_rpc_struct(h, "stream.readers", &stream_name_schema, &in, FLUX_NODEID_ANY, 0);
+    f = flux_rpc_struct(h, "stream.readers", &stream_name_schema, &in, FLUX_NODEID_ANY,
+                        FLUX_MSGF_IDEMPOTENT);
     if (cmd_wait_struct(c, f, TIMEOUT, "stream.readers", &stream_readers_schema, &list) < 0) {
         flux_future_destroy(f);
         return CMD_FAIL;

@@ -110,8 +110,8 @@ int transfer_next(struct transfer *t, uint64_t *step)
 char *transfer_format(struct transfer *t, const char *name)
 {
     struct stream_ask_format in = {name, NULL};
-    flux_future_t *f =
-        flux_rpc_struct(t->h, "stream.format", &stream_ask_format_schema, &in, FLUX_NODEID_ANY, 0);
+    flux_future_t *f = flux_rpc_struct(t->h, "stream.format", &stream_ask_format_schema, &in,
+                                       FLUX_NODEID_ANY, FLUX_MSGF_IDEMPOTENT);
     struct stream_text text;
     char *format = NULL;
 

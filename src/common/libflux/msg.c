@@ -491,8 +491,7 @@ static ssize_t check_header(const uint8_t *p, errmsg_t *err)
 
     if (!type_valid(type))
         return errmsg_fail(err, EPROTO, "message type %u is unknown", type);
-    if (p[3] & ~FLUX_MSGF_ALL)
-        return errmsg_fail(err, EPROTO, "message flags 0x%x are unknown", p[3]);
+    _Static_assert(FLUX_MSGF_ALL == UINT8_MAX, "all flags have a meaning, so none is refused");
     if (topic_len < 1 || topic_len > FLUX_MSG_TOPIC_MAX)
         return errmsg_fail(err, EPROTO, "topic length %u is not in 1-255", topic_len);
     if (nroutes > FLUX_MSG_ROUTES_MAX)

@@ -43,11 +43,14 @@ enum flux_msg_flag {
     FLUX_MSGF_IDEMPOTENT = 32, /* request: may be handled twice without harm, so it may be sent
                                 * again after a loss: by brokers while no response has passed, and
                                 * by handles with FLUX_O_RECONNECT */
-    FLUX_MSGF_LAZY = 64        /* request: wakes no thread, which handles it together with the next
-                         * message; response: may wait for the next message to its client while the
-                         * broker's loop does not sleep */
+    FLUX_MSGF_LAZY = 64,       /* request: wakes no thread, which handles it together with the next
+                                * message; response: may wait for the next message to its client
+                                * while the broker's loop does not sleep */
+    FLUX_MSGF_WHOLE = 128      /* request with STREAMING and IDEMPOTENT: its responses belong
+                                * together (pages, a snapshot), so handles do not send it again
+                                * either once there is a response */
 };
-#define FLUX_MSGF_ALL 127
+#define FLUX_MSGF_ALL 255
 
 /* Destination of a request: the nearest broker that has the service. */
 #define FLUX_NODEID_ANY UINT32_MAX

@@ -20,6 +20,7 @@
  *     its path was lost (EHOSTUNREACH) after its first response; before that, brokers send it
  *     again.  There is at least one response between two repetitions, so they end when the service
  *     cannot be reached.
+ *  7. A stream with FLUX_MSGF_WHOLE is not sent again after its first response.
  *
  * Failure: a request that cannot be sent becomes a result with the error.
  */
@@ -202,11 +203,17 @@ static void heard_of_canceled(struct pending_table *t, const flux_msg_t *msg)
         cancel(c);
 }
 
+/* Do its responses belong together? */
+static bool whole(const struct pending *p)
+{
+    return flux_msg_has_flag(p->req, FLUX_MSGF_WHOLE);
+}
+
 /* A stream has ended after its first response, because a broker on its path was lost: true if its
  * request is sent again. */
 static bool begins_anew(struct pending *p, const flux_msg_t *last)
 {
-    if (!p->req || !p->heard || flux_msg_errnum(last) != EHOSTUNREACH)
+    if (!p->req || !p->heard || flux_msg_errnum(last) != EHOSTUNREACH || whole(p))
         return false;
     p->heard = false;
     if (flux_send(p->f->h, flux_msg_incref(p->req)) == 0)
@@ -322,7 +329,7 @@ void pending_away(struct pending_table *t)
         {
             struct pending *p = list_entry(it, struct pending, node);
 
-            if (p->req)
+            if (p->req && !(p->heard && whole(p)))
                 set_unsent(p, true);
             else
                 end_pending(t, p, ECONNRESET, AWAY_TEXT);

@@ -3,6 +3,7 @@
  *
  *    request                                    after the return
  *    with FLUX_MSGF_IDEMPOTENT, unanswered      sent again (pending.c), with the same match tag
+ *    (with FLUX_MSGF_WHOLE: without any response)
  *    event.subscribe, event.unsubscribe,        the same: their effect on the old connection has
  *    unanswered                                 ended with it
  *    event.subscribe, answered or given up      made again, once for each subscription, before

@@ -117,7 +117,8 @@ flux_future_t *flux_job_list(flux_t *h, const struct job_list *query)
     struct job_list all;
 
     flux_job_list_init(&all);
-    return send_request(h, "job.list", &job_list_schema, query ? query : &all, STREAM);
+    return send_request(h, "job.list", &job_list_schema, query ? query : &all,
+                        STREAM | FLUX_MSGF_IDEMPOTENT | FLUX_MSGF_WHOLE);
 }
 
 int flux_job_list_get(flux_future_t *f, const json_t **jobs, errmsg_t *err)

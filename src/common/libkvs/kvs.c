@@ -276,7 +276,7 @@ flux_future_t *flux_kvs_snapshot(flux_t *h, const char *ns, const char *rootref)
         return NULL;
     }
     return flux_rpc_struct(h, "kvs.snapshot", &kvs_ns_rootref_schema, &q, FLUX_NODEID_ANY,
-                           FLUX_MSGF_STREAMING);
+                           FLUX_MSGF_STREAMING | FLUX_MSGF_IDEMPOTENT | FLUX_MSGF_WHOLE);
 }
 
 /* --- reading --- */

@@ -99,10 +99,12 @@ static void passed_on(struct km_relays *rs, const flux_msg_t *msg, flux_future_t
 void km_relay_request(struct km_relays *rs, const flux_msg_t *msg, const char *topic,
                       const struct flux_schema *desc, const void *in)
 {
+    unsigned flags = flux_msg_flags(msg) & FLUX_MSGF_IDEMPOTENT;
+
     if (!full(rs, msg))
         passed_on(rs, msg,
-                  desc ? flux_rpc_struct(rs->h, topic, desc, in, FLUX_NODEID_ROOT, 0)
-                       : flux_rpc(rs->h, topic, NULL, FLUX_NODEID_ROOT, 0),
+                  desc ? flux_rpc_struct(rs->h, topic, desc, in, FLUX_NODEID_ROOT, flags)
+                       : flux_rpc(rs->h, topic, NULL, FLUX_NODEID_ROOT, flags),
                   relayed_cb);
 }
 

@@ -120,7 +120,7 @@ static void start(struct snapshot *s, const char *rootref)
         return;
     }
     s->f = km_ns_upstream_struct(ns, "kvs.snapshot", &kvs_ns_rootref_schema, &out, true,
-                                 FLUX_MSGF_STREAMING);
+                                 FLUX_MSGF_STREAMING | FLUX_MSGF_IDEMPOTENT | FLUX_MSGF_WHOLE);
     if (!s->f || flux_future_then(s->f, -1., taken_cb, s) < 0)
         snapshot_fail(s, ENOMEM, "out of memory for a snapshot");
 }
@@ -222,7 +222,7 @@ void km_snapshot_hold_newest(struct km_snapshot_hold *h, struct km_ns *ns,
         return;
     }
     h->f = km_ns_upstream_struct(ns, "kvs.snapshot", &kvs_ns_rootref_schema, &out, true,
-                                 FLUX_MSGF_STREAMING);
+                                 FLUX_MSGF_STREAMING | FLUX_MSGF_IDEMPOTENT | FLUX_MSGF_WHOLE);
     if (!h->f || flux_future_then(h->f, -1., hold_cb, h) < 0) {
         flux_future_destroy(h->f);
         h->f = NULL;

@@ -90,7 +90,7 @@ static void ask(struct confirm *c, uint32_t rank)
         list_append(&c->asked, &a->node);
         a->root = c->root;
         a->rank = rank;
-        a->f = flux_rpc(c->root->ctx->h, "wrexec.remains", NULL, rank, 0);
+        a->f = flux_rpc(c->root->ctx->h, "wrexec.remains", NULL, rank, FLUX_MSGF_IDEMPOTENT);
     }
     if (!a || !a->f || flux_future_then(a->f, -1., answer_cb, a) < 0) {
         flux_log(c->root->ctx->h, LOG_ERR, "out of memory: rank %u stays unconfirmed", rank);

@@ -294,7 +294,7 @@ START_TEST(requests)
     static const char *const want[] = {"x.first",  "event.subscribe a", "event.subscribe a",
                                        "x.stream", "x.silent",          "x.late"};
     struct server s;
-    flux_future_t *plain, *again, *stream, *lost_stream, *late, *early;
+    flux_future_t *plain, *again, *stream, *lost_stream, *whole_stream, *late, *early;
     const uint32_t ranks[] = {0, 1, 2};
     flux_future_t *many;
     int back = 0;
@@ -317,6 +317,10 @@ START_TEST(requests)
     lost_stream = flux_rpc(h, "x.stream", NULL, FLUX_NODEID_ANY, FLUX_MSGF_STREAMING);
     expect_json(lost_stream, "{\"life\":1}");
     ck_assert_int_eq(flux_future_next(lost_stream), 0);
+    whole_stream = flux_rpc(h, "x.stream", NULL, FLUX_NODEID_ANY,
+                            FLUX_MSGF_STREAMING | FLUX_MSGF_IDEMPOTENT | FLUX_MSGF_WHOLE);
+    expect_json(whole_stream, "{\"life\":1}");
+    ck_assert_int_eq(flux_future_next(whole_stream), 0);
     plain = flux_rpc(h, "x.silent", NULL, FLUX_NODEID_ANY, 0);
     again = flux_rpc(h, "x.silent", NULL, FLUX_NODEID_ANY, FLUX_MSGF_IDEMPOTENT);
     many = flux_mrpc(h, "x.silent", NULL, ranks, 3, 0);
@@ -324,6 +328,8 @@ START_TEST(requests)
     server_stop(&s);
     expect_error(plain, ECONNRESET);
     expect_error(lost_stream, ECONNRESET);
+    expect_error(whole_stream, ECONNRESET);
+    flux_future_destroy(whole_stream);
     ck_assert_int_eq(flux_future_next(lost_stream), -1);
     for (int i = 0; i < 3; i++) { /* each rank has its result */
         expect_error(many, ECONNRESET);
@@ -408,11 +414,14 @@ START_TEST(in_reactor)
 }
 END_TEST
 
-/* A stream that ends as a broker on its way is lost begins anew, if it had begun. */
+/* A stream that ends as a broker on its way is lost begins anew, if it had begun, unless its
+ * responses belong together. */
 START_TEST(cut_off)
 {
-    for (int again = 0; again <= 1; again++) {
-        const unsigned flags = FLUX_MSGF_STREAMING | (again ? FLUX_MSGF_IDEMPOTENT : 0);
+    for (int i = 0; i < 3; i++) {
+        const bool again = i == 1;
+        const unsigned flags = FLUX_MSGF_STREAMING | (i > 0 ? FLUX_MSGF_IDEMPOTENT : 0) |
+                               (i > 1 ? FLUX_MSGF_WHOLE : 0);
         unsigned heard = 0;
         struct server s;
         flux_future_t *f;
