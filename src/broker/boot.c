@@ -10,7 +10,10 @@
  *  1. With PMI, all brokers listen before any broker knows an address.  Links try again
  *     nevertheless: with a configuration file, peers may start later; and a socket whose file was
  *     removed is replaced.
- *  2. A broker fetches only the cards of its neighbors: parent, children, and two in the ring.
+ *  2. A broker fetches only the cards of its neighbors: parent, children, and two in the ring.  The
+ *     exceptions are a broker that may join while its parent is dead (core_late.c), which fetches
+ *     those of at most ABOVE_MAX ancestors, and one with children that are absent, which fetches
+ *     those of the ranks below them.
  *  3. RUNDIR/RANK belongs to one broker (boot_dir.h), is created here and removed here.  The last
  *     broker to leave RUNDIR removes it if it is empty, whoever created it.
  *  4. The variables of the launcher that were used are removed from the environment: a program in
@@ -26,11 +29,13 @@
 #include <unistd.h>
 
 #include "boot_private.h"
+#include "control_wire.h"
 #include "libutil/fdutil.h"
 #include "libutil/strutil.h"
 
 #define DEFAULT_TOPOLOGY "kary:16"
 #define DEFAULT_QUEUE 1000
+#define ABOVE_MAX 15    /* nearest ancestors at which a broker may join, beside rank 0 */
 #define FILES_BESIDE 64 /* descriptors for everything except children */
 
 static int single_open(boot_t *b, errmsg_t *err)
@@ -251,6 +256,7 @@ void boot_destroy(boot_t *b)
     remove_dirs(b);
     strvec_destroy(b->attrs);
     free(b->topology);
+    hmap_destroy(b->absent_keys);
     boot_cert_wipe(&b->cert);
     free(b);
     errno = saved;
@@ -370,15 +376,6 @@ static int listen_and_publish(boot_t *b, const struct transport_link *l, const c
     return b->ops->publish(b, &card, err);
 }
 
-static int allow(boot_t *b, const struct transport_link *l, uint32_t rank, errmsg_t *err)
-{
-    struct boot_card card;
-
-    if (b->ops->lookup(b, rank, &card, err) < 0)
-        return -1;
-    return l->ops->allow(l->arg, rank, card.key, err);
-}
-
 /* Look up a neighbor to connect to. */
 static int find(boot_t *b, const struct transport *t, uint32_t rank, struct boot_card *card,
                 errmsg_t *err)
@@ -390,25 +387,96 @@ static int find(boot_t *b, const struct transport *t, uint32_t rank, struct boot
     return 0;
 }
 
-static int meet(boot_t *b, const struct transport *t, const struct transport_link *l,
-                const topology_t *topo, errmsg_t *err)
+/* Keep the keys of the ranks below an absent child: they may join here while it is absent. */
+static int keep_keys(boot_t *b, const topology_t *topo, uint32_t rank, errmsg_t *err)
 {
+    for (uint32_t i = 0; i < topology_nchildren(topo, rank); i++) {
+        uint32_t child = topology_child_at(topo, rank, i);
+        struct boot_card card;
+        char *key;
+
+        if (b->ops->lookup(b, child, &card, err) < 0)
+            return -1;
+        if (!b->absent_keys && !(b->absent_keys = hmap_create_u64(free)))
+            return errmsg_fail(err, ENOMEM, "out of memory while booting");
+        if (!(key = strdup(card.key)) || hmap_put_u64(b->absent_keys, child, key) < 0) {
+            free(key);
+            return errmsg_fail(err, ENOMEM, "out of memory while booting");
+        }
+        if (card.absent && keep_keys(b, topo, child, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Allow a neighbor to connect; `topo`: it is a child. */
+static int allow(boot_t *b, const struct transport_link *l, uint32_t rank, const topology_t *topo,
+                 errmsg_t *err)
+{
+    struct boot_card card;
+
+    if (b->ops->lookup(b, rank, &card, err) < 0)
+        return -1;
+    if (topo && card.absent && keep_keys(b, topo, rank, err) < 0)
+        return -1;
+    return l->ops->allow(l->arg, rank, card.key, err);
+}
+
+static int add_ancestor(core_t *core, uint32_t rank, const struct boot_card *from, errmsg_t *err)
+{
+    const struct control_card card = {.rank = rank,
+                                      .tree = from->tree_uri,
+                                      .event = from->event_uri,
+                                      .key = from->key,
+                                      .ticket = ""};
+
+    return core_ancestor_add(core, &card) < 0
+               ? errmsg_fail(err, ENOMEM, "out of memory while booting")
+               : 0;
+}
+
+/* Name the brokers at which this one may join if its parent is dead.  One whose address is not
+ * known is left out. */
+static int meet_above(boot_t *b, const struct transport *t, core_t *core,
+                      const struct boot_card *parent, errmsg_t *err)
+{
+    const topology_t *topo = core_topology(core);
+    uint32_t rank = topology_parent(topo, b->rank);
+    struct boot_card card;
+
+    if ((!parent->absent && !b->again && !b->ops->keeps) || rank == 0)
+        return 0;
+    if (add_ancestor(core, rank, parent, err) < 0)
+        return -1;
+    for (unsigned n = 1; rank != 0; n++) {
+        rank = n < ABOVE_MAX ? topology_parent(topo, rank) : 0;
+        if (find(b, t, rank, &card, NULL) == 0 && add_ancestor(core, rank, &card, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int meet(boot_t *b, const struct transport *t, const struct transport_link *l, core_t *core,
+                errmsg_t *err)
+{
+    const topology_t *topo = core_topology(core);
     uint32_t parent = topology_parent(topo, b->rank);
     uint32_t next = topology_ring_next(topo, b->rank), prev = topology_ring_prev(topo, b->rank);
     struct boot_card card;
 
     for (uint32_t i = 0; i < topology_nchildren(topo, b->rank); i++) {
-        if (allow(b, l, topology_child_at(topo, b->rank, i), err) < 0)
+        if (allow(b, l, topology_child_at(topo, b->rank, i), topo, err) < 0)
             return -1;
     }
-    if (allow(b, l, prev, err) < 0)
+    if (allow(b, l, prev, NULL, err) < 0)
         return -1;
     if (find(b, t, next, &card, err) < 0 ||
         l->ops->connect(l->arg, CORE_RING, next, card.tree_uri, NULL, card.key, err) < 0)
         return -1;
     if (parent == TOPOLOGY_NONE)
         return 0;
-    if (parent != next && find(b, t, parent, &card, err) < 0)
+    if ((parent != next && find(b, t, parent, &card, err) < 0) ||
+        meet_above(b, t, core, &card, err) < 0)
         return -1;
     return l->ops->connect(l->arg, CORE_TREE, parent, card.tree_uri, card.event_uri, card.key, err);
 }
@@ -450,12 +518,13 @@ int boot_link(boot_t *b, core_t *core, struct transport_link *link, errmsg_t *er
         return -1;
     if (!(l.arg = make_link(b, t, core, err)))
         return -1;
-    if (listen_and_publish(b, &l, tree_uri, event_uri, err) < 0 ||
-        meet(b, t, &l, core_topology(core), err) < 0 || l.ops->start(l.arg, err) < 0) {
+    if (listen_and_publish(b, &l, tree_uri, event_uri, err) < 0 || meet(b, t, &l, core, err) < 0 ||
+        l.ops->start(l.arg, err) < 0) {
         l.ops->destroy(l.arg);
         core_set_link(core, &nobody, NULL); /* a part of it may have been set */
         return -1;
     }
+    memcpy(b->public_key, b->cert.public_key, sizeof(b->public_key));
     boot_cert_wipe(&b->cert);
     *link = l;
     return 0;
@@ -468,6 +537,17 @@ int boot_finish(boot_t *b, errmsg_t *err)
     if (!b->finished && b->ops->finish)
         rc = b->ops->finish(b, err);
     b->finished = true;
-    b->ops->close(b);
+    if (!b->ops->keeps)
+        b->ops->close(b);
     return rc;
+}
+
+bool boot_key(boot_t *b, uint32_t rank, char *key)
+{
+    const char *kept = b->absent_keys ? hmap_get_u64(b->absent_keys, rank) : NULL;
+
+    if (!kept || !kept[0])
+        return b->ops->key && b->ops->key(b, rank, key);
+    memcpy(key, kept, CERT_KEY_SIZE);
+    return true;
 }

@@ -95,4 +95,8 @@ int boot_link(boot_t *b, core_t *core, struct transport_link *link, errmsg_t *er
  * gone. */
 int boot_finish(boot_t *b, errmsg_t *err);
 
+/* Get the public key of a rank below this broker that may join here while the brokers between are
+ * dead; `key` has room for CORE_KEY_SIZE bytes.  Returns false if it is not known. */
+bool boot_key(boot_t *b, uint32_t rank, char *key);
+
 #endif

@@ -385,6 +385,25 @@ static int conf_lookup(boot_t *b, uint32_t rank, struct boot_card *card, errmsg_
     return 0;
 }
 
+static bool conf_key(boot_t *b, uint32_t rank, char *key)
+{
+    struct cert cert;
+    char own[1024], path[1024];
+
+    if (!b->curve || keyfile(b, b->rank, own, sizeof(own), NULL) < 0 ||
+        keyfile(b, rank, path, sizeof(path), NULL) < 0)
+        return false;
+    if (strcmp(own, path) == 0) {
+        memcpy(key, b->public_key, CERT_KEY_SIZE);
+        return true;
+    }
+    if (boot_cert_read(&cert, path, false, NULL) < 0)
+        return false;
+    memcpy(key, cert.public_key, CERT_KEY_SIZE);
+    boot_cert_wipe(&cert);
+    return true;
+}
+
 static int conf_publish(boot_t *b, const struct boot_card *card, errmsg_t *err)
 {
     (void)b, (void)card, (void)err;
@@ -404,6 +423,8 @@ const struct boot_ops boot_config_ops = {
     .endpoints = conf_endpoints,
     .publish = conf_publish,
     .lookup = conf_lookup,
+    .key = conf_key,
+    .keeps = true,
     .finish = conf_finish,
     .close = conf_close,
 };

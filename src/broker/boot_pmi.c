@@ -360,7 +360,7 @@ int boot_pmi_absent(uint32_t rank, const char *host, struct boot_absent *a, errm
         snprintf(tree, sizeof(tree), "tcp://127.0.0.1:%u", port); /* it will not be found there */
     snprintf(event, sizeof(event), "%.*s:%u", (int)(strrchr(tree, ':') - tree), tree, port + 1);
     card_key(a->card_key, sizeof(a->card_key), rank);
-    snprintf(a->card, sizeof(a->card), "%s|%s|%s", tree, event, cert.public_key);
+    snprintf(a->card, sizeof(a->card), "%s|%s|%s|" BOOT_ABSENT, tree, event, cert.public_key);
     secret_key(a->secret_key, sizeof(a->secret_key), rank);
     memcpy(a->secret, cert.secret_key, sizeof(a->secret));
     boot_cert_wipe(&cert);
@@ -419,9 +419,10 @@ static int pmi_lookup(boot_t *b, uint32_t rank, struct boot_card *card, errmsg_t
                            why.text);
     if (next_part(&s, card->tree_uri, BOOT_URI_MAX) < 0 ||
         next_part(&s, card->event_uri, BOOT_URI_MAX) < 0 ||
-        next_part(&s, card->key, CERT_KEY_SIZE) < 0 || *s)
+        next_part(&s, card->key, CERT_KEY_SIZE) < 0 || (*s && strcmp(s, BOOT_ABSENT) != 0))
         return errmsg_fail(err, EPROTO, "rank %u has published a malformed address: %.100s", rank,
                            value);
+    card->absent = *s != '\0';
     return 0;
 }
 

@@ -8,18 +8,21 @@
 #include "boot_cert.h"
 #include "boot_dir.h"
 #include "libpmi/pmi_client.h"
+#include "libutil/hmap.h"
 #include "libutil/strvec.h"
 
 #define BOOT_URI_MAX TRANSPORT_URI_MAX
 /* Environment: set by the nursery for a broker that it starts again. */
 #define BOOT_AGAIN "FLUX_BROKER_AGAIN"
 #define BOOT_ADDR_MAX 64
+#define BOOT_ABSENT "absent" /* last part of the card of a broker that is absent */
 
 /* The data about a broker that a neighbor must know. */
 struct boot_card {
     char tree_uri[BOOT_URI_MAX];
     char event_uri[BOOT_URI_MAX]; /* "": it has no children */
     char key[CERT_KEY_SIZE];      /* "": no CURVE */
+    bool absent;                  /* PMI: no broker could be started on its host */
 };
 
 struct boot_ops {
@@ -34,6 +37,10 @@ struct boot_ops {
     int (*publish)(boot_t *b, const struct boot_card *card, errmsg_t *err);
     /* Get the card of a neighbor. */
     int (*lookup)(boot_t *b, uint32_t rank, struct boot_card *card, errmsg_t *err);
+    /* Get the public key of a rank while the session runs.  Returns false if it is not known.
+     * NULL: no key is known then. */
+    bool (*key)(boot_t *b, uint32_t rank, char *key);
+    bool keeps; /* the state is kept until the end: lookup() and key() remain possible */
     /* The session runs: notify the launcher, if it needs to know. */
     int (*finish)(boot_t *b, errmsg_t *err);
     void (*close)(boot_t *b); /* may be called at any time, also repeatedly */
@@ -56,6 +63,8 @@ struct boot {
     bool finished;
     bool again; /* PMI: the session runs, and knows the card of this rank */
     struct cert cert;
+    char public_key[CERT_KEY_SIZE]; /* that of `cert`, when `cert` is wiped */
+    hmap_t *absent_keys; /* rank below, with brokers between that are absent -> its key; or NULL */
 };
 
 extern const struct boot_ops boot_pmi_ops;
@@ -88,7 +97,7 @@ bool boot_pmi_found(void);
  * which it will have to listen, and the secret key that belongs to it, for this broker alone. */
 struct boot_absent {
     char card_key[32];
-    char card[3 * BOOT_ADDR_MAX + CERT_KEY_SIZE];
+    char card[3 * BOOT_ADDR_MAX + CERT_KEY_SIZE]; /* it ends with BOOT_ABSENT */
     char secret_key[32];
     char secret[CERT_KEY_SIZE];
 };

@@ -687,9 +687,17 @@ static void loads_cb(void *arg, const char *name)
     attrs_module_loads(b->attrs, name);
 }
 
+static bool key_cb(core_t *c, uint32_t rank, char key[CORE_KEY_SIZE], void *arg)
+{
+    const struct broker *b = arg;
+
+    return boot_key(b->boot, rank, key);
+}
+
 static int bring_up(struct broker *b, errmsg_t *err)
 {
-    static const struct core_callbacks cbs = {.state = state_cb, .hold = hold_cb, .log = log_cb};
+    static const struct core_callbacks cbs = {
+        .state = state_cb, .hold = hold_cb, .key = key_cb, .log = log_cb};
     struct boot_config bc = {.attr = boot_attr_cb, .attr_arg = b};
     struct modhost_config mc = {
         .turn_max = TURN_MAX, .known = default_module, .loads = loads_cb, .arg = b};

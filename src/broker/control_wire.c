@@ -115,6 +115,7 @@ static const struct flux_schema order_schema = FLUX_SCHEMA(struct control_down_o
 
 static const struct flux_field reason_fields[] = {
     FLUX_FIELD_STR(struct control_text, reason, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_BOOL(struct control_text, elsewhere, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 static const struct flux_schema reason_schema = FLUX_SCHEMA(struct control_text, reason_fields);
@@ -180,7 +181,9 @@ const struct flux_method control_down[CONTROL_NDOWN + 1] = {
                                  "has them"},
     [CONTROL_REFUSED] = {.topic = "overlay.refused",
                          .request = &reason_schema,
-                         .what = "the child may not join, and exits"},
+                         .what =
+                             "the child may not join, and exits; elsewhere: it may join at another "
+                             "broker above, or here later"},
     [CONTROL_SHUTDOWN] = {.topic = "overlay.shutdown",
                           .request = &order_schema,
                           .what = "shut down, children first, with this exit code; leave: the "

@@ -68,6 +68,7 @@ struct control_text {
     const char *ranks;
     const char *reason;
     const char *keys; /* overlay.ready: public keys of `ranks`; NULL: none */
+    bool elsewhere;   /* overlay.refused: another broker may welcome the child, or this one later */
     /* overlay.lost */
     bool left;       /* they have left in order */
     uint32_t by;     /* the rank that reports this ... */

@@ -80,6 +80,9 @@ struct core_link_ops {
     void (*swap)(void *arg, uint32_t rank);
     /* Send no further events to this child, which gets them from another parent. */
     void (*quiet)(void *arg, uint32_t rank);
+    /* Returns whether the connection to this neighbor, to which this broker connects, has been
+     * made.  NULL: a broker joins at its parent only. */
+    bool (*reached)(void *arg, enum core_plane plane, uint32_t rank);
     /* The largest number of bytes that have ever waited for one neighbor.  May be NULL. */
     size_t (*peak)(void *arg);
 
@@ -128,12 +131,17 @@ struct core_link_ops {
  */
 enum core_state { CORE_JOIN, CORE_WIRED, CORE_READY, CORE_RUN, CORE_DOWN, CORE_EXIT };
 
+#define CORE_KEY_SIZE 41
+
 struct core_callbacks {
     void (*state)(core_t *c, enum core_state state, void *arg);
     /* Called at the root in CORE_RUN, when shutdown is requested for the first time.  Returns true
      * if the owner has work to do first, and calls core_shutdown_now() later; until then the
      * session keeps running.  May be NULL. */
     bool (*hold)(core_t *c, int rc, const char *reason, void *arg);
+    /* Get the public key, in Z85, of a rank below this broker that has reported none.  Returns
+     * false if it is not known.  May be NULL. */
+    bool (*key)(core_t *c, uint32_t rank, char key[CORE_KEY_SIZE], void *arg);
     /* Log a message. */
     void (*log)(core_t *c, int level, const char *text, void *arg);
 };
@@ -172,6 +180,10 @@ void core_destroy(core_t *c); /* NULL-safe, keeps errno */
 
 /* Plug in the link, before core_start(). */
 void core_set_link(core_t *c, const struct core_link_ops *ops, void *arg);
+/* Before core_start(): add the card of the parent, and then those of its ancestors, the nearest
+ * first, where this broker joins if those before are dead (the card is copied).  Returns 0, or -1
+ * with ENOMEM. */
+int core_ancestor_add(core_t *c, const struct control_card *card);
 /* Send hello to the parent (the link must be able to carry it), or begin as the root. */
 int core_start(core_t *c);
 /* Log a message as the core does: link and boot do not have other access to the log. */

@@ -104,21 +104,15 @@ const topology_t *overlay_tree(const core_t *c)
 
 /* --- the tree --- */
 
-/* Note that the rank, and all ranks below it, are below this parent since the move of this number.
- * Returns false if this move or a later one is known already. */
-static bool move(core_t *c, uint32_t rank, uint32_t parent, uint32_t number)
+bool heal_place(core_t *c, uint32_t rank, uint32_t parent)
 {
-    uintptr_t known = (uintptr_t)hmap_get_u64(c->move_of, rank);
     bool there = topology_parent(overlay_tree(c), rank) == parent;
-    idset_t *ranks = number > known && !there ? idset_create_range(rank, rank) : NULL;
+    idset_t *ranks = there ? NULL : idset_create_range(rank, rank);
     topology_t *tree = ranks ? topology_create_moved(overlay_tree(c), ranks, parent) : NULL;
     bool home = topology_parent(c->topo, rank) == parent;
 
     idset_destroy(ranks);
-    if (number <= known)
-        return false;
-    if ((!tree && !there) || hmap_put_u64(c->move_of, rank, (void *)(uintptr_t)number) < 0 ||
-        (home ? idset_clear(c->moved, rank) : idset_set(c->moved, rank)) < 0) {
+    if ((!tree && !there) || (home ? idset_clear(c->moved, rank) : idset_set(c->moved, rank)) < 0) {
         core_log(c, LOG_ERR, "rank %u cannot note that rank %u is below rank %u: %s", c->cfg.rank,
                  rank, parent, strerror(errno));
         topology_destroy(tree);
@@ -132,6 +126,18 @@ static bool move(core_t *c, uint32_t rank, uint32_t parent, uint32_t number)
         topology_destroy(c->tree);
         c->tree = NULL;
     }
+    return true;
+}
+
+/* Note that the rank, and all ranks below it, are below this parent since the move of this number.
+ * Returns false if this move or a later one is known already. */
+static bool move(core_t *c, uint32_t rank, uint32_t parent, uint32_t number)
+{
+    if (number <= (uintptr_t)hmap_get_u64(c->move_of, rank) || !heal_place(c, rank, parent))
+        return false;
+    if (hmap_put_u64(c->move_of, rank, (void *)(uintptr_t)number) < 0)
+        core_log(c, LOG_ERR, "rank %u is out of memory for the number of a move of rank %u",
+                 c->cfg.rank, rank);
     return true;
 }
 
@@ -324,6 +330,11 @@ bool heal_begin(core_t *c)
     return true;
 }
 
+uint32_t heal_first(const core_t *c, uint32_t rank)
+{
+    return census_incarnation(c, rank) << MOVES_BITS | 1;
+}
+
 uint32_t heal_number(const core_t *c)
 {
     return census_incarnation(c, c->cfg.rank) << MOVES_BITS | c->moves;
@@ -447,7 +458,9 @@ bool core_peer_adopt(core_t *c, uint32_t rank)
 {
     const struct peer *p = hmap_get_u64(c->child_by_rank, rank);
 
-    if (!heal_now(c) || rank == c->cfg.rank || !topology_is_ancestor(c->topo, c->cfg.rank, rank))
+    /* Its hello tells whether it is an orphan or joins late; it is refused if that is too early. */
+    if (!heal_can(c) || c->state >= CORE_DOWN || rank == c->cfg.rank ||
+        !topology_is_ancestor(c->topo, c->cfg.rank, rank))
         return false;
     return p ? !p->up || p->lost || p->gone : overlay_child_add(c, rank) != NULL;
 }
@@ -468,6 +481,10 @@ void heal_late(core_t *c)
     if (!sub || idset_clear(sub, c->cfg.rank) < 0 || idset_add(c->elsewhere, sub) < 0)
         core_log(c, LOG_ERR, "rank %u is out of memory to note that ranks are elsewhere",
                  c->cfg.rank);
+    /* A connection that ended before this broker was welcome says nothing about a rank that may be
+     * below another one. */
+    idset_subtract(c->lost, c->lost);
+    heal_heard(c, NULL);
     idset_destroy(sub);
 }
 

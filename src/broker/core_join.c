@@ -10,8 +10,9 @@
  * are ready.  It publishes that the other ranks are absent, and begins; they join when they are
  * started.
  *
- * Late ranks: a rank that comes back, or is started late, joins in the same way (core_return.c),
- * and so does an orphan, whose hello names the ranks below it (core_heal.c).
+ * Late ranks: a rank that comes back, or is started late, joins in the same way (core_return.c), at
+ * an ancestor if its parent is dead (core_late.c), and so does an orphan, whose hello names the
+ * ranks below it (core_heal.c).
  *
  * Invariants:
  *  1. `up` and `lost` are disjoint.
@@ -178,11 +179,12 @@ void join_hello_again(core_t *c, struct peer *p)
     flux_msg_destroy(hello);
 }
 
-static void refuse(core_t *c, struct peer *p, const char *reason)
+/* `elsewhere`: another broker may welcome it, or this one later. */
+static void refuse(core_t *c, struct peer *p, const char *reason, bool elsewhere)
 {
-    struct control_text t = {.reason = reason};
+    struct control_text t = {.reason = reason, .elsewhere = elsewhere};
 
-    core_log(c, LOG_ERR, "rank %u was refused: %s", p->rank, reason);
+    core_log(c, elsewhere ? LOG_DEBUG : LOG_ERR, "rank %u was refused: %s", p->rank, reason);
     overlay_send(c, p, &control_down[CONTROL_REFUSED], &t);
 }
 
@@ -216,6 +218,7 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
                                 .state = core_session_runs(c) ? CORE_RUN : c->state,
                                 .above = c->cards};
     bool own = topology_parent(c->topo, p->rank) == c->cfg.rank;
+    bool late = !h->below && !own, elsewhere = false;
     bool expected = h->below && h->guest && restore_expects(c, p);
     errmsg_t why;
 
@@ -236,14 +239,15 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
         errmsg_set(&why, "the session is shutting down");
     else if (p->up || p->lost || p->gone)
         errmsg_set(&why, "a rank cannot join twice");
-    else if (!h->below && !own)
-        errmsg_set(&why, "its place is below another broker");
+    else if (late && !late_accepts(c, p, &why))
+        elsewhere = true;
     else if (h->guest && !expected)
         errmsg_set(&why, "rank %u does not expect it any longer", c->cfg.rank);
     else if (h->below && !heal_accepts(c, p, h, &why))
-        ; /* it has reported the reason */
+        elsewhere = !heal_now(c);
     else if (expected ? !p->event_up
-                      : return_must_wait(c, p, h->below) || (h->below && heal_must_wait(c, p))) {
+                      : return_must_wait(c, p, h->below) || (late && late_must_wait(c, p)) ||
+                            (h->below && heal_must_wait(c, p))) {
         flux_msg_destroy(p->hello);
         p->hello = flux_msg_incref(msg);
         return;
@@ -251,6 +255,8 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
         p->up = !expected;
         p->absent = p->leaving = p->former = p->waited = false;
         note_keys(c, h);
+        if (late)
+            late_take(c, p);
         n.moved = heal_moved(c);
         n.incarnations = h->below ? NULL : census_list(c);
         overlay_send(c, p, &control_down[CONTROL_WELCOME], &n);
@@ -266,7 +272,7 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
         route_held(c, p);
         return;
     }
-    refuse(c, p, why.text);
+    refuse(c, p, why.text, elsewhere);
 }
 
 /* --- the hello of this broker --- */
@@ -322,6 +328,7 @@ void join_welcome_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
         heal_late(c);
     census_take(c, n->incarnations);
     heal_welcomed(c, n->above, n->moved);
+    late_welcomed(c);
     wired(c, n->seq);
 }
 
@@ -335,6 +342,12 @@ void join_refused_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
     }
     /* After the welcome this message is an error: another broker has used the name of this one. */
     if (c->state != CORE_JOIN && !c->healing)
+        return;
+    if (t->elsewhere && c->healing) {
+        heal_next(c, t->reason);
+        return;
+    }
+    if (t->elsewhere && late_next(c))
         return;
     core_log(c, LOG_CRIT, "rank %u was refused by its parent, rank %u: %s", c->cfg.rank, p->rank,
              t->reason);
@@ -397,6 +410,7 @@ int core_start(core_t *c)
         return 0;
     }
     join_fill_hello(c, &h);
+    late_begin(c);
     return overlay_send(c, c->parent, &control_up[CONTROL_HELLO], &h);
 }
 

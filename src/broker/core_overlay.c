@@ -232,6 +232,8 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
         return;
     }
     if (p == c->parent) {
+        if (late_next(c))
+            return;
         if (c->state == CORE_JOIN)
             core_log(c, LOG_CRIT, "rank %u cannot join through its parent, rank %u: %s",
                      c->cfg.rank, rank, why);
@@ -276,6 +278,7 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
         children_gone(c);
     else if (!tries && !heal_child_lost(c, p, why))
         subtree_lost(c, p, RANK_LOST, why);
+    late_lost(c, p);
     /* Now it is known for which ranks below it this broker waits. */
     inflight_again(c, &again);
     route_held(c, p);
@@ -335,6 +338,7 @@ static void go_down(core_t *c, const struct control_down_order *s)
     flux_watcher_stop(c->orphan_timer);
     join_stop(c);
     heal_stop(c);
+    late_stop(c);
     core_set_state(c, CORE_DOWN);
     for (uint32_t i = 0; i < c->nchildren; i++) {
         struct peer *p = c->children[i];
@@ -466,6 +470,7 @@ static void goodbye_cb(core_t *c, struct peer *p, const void *in, const flux_msg
     route_held(c, p);
     if (c->state < CORE_DOWN)
         subtree_lost(c, p, RANK_LEFT, "it said goodbye");
+    late_lost(c, p);
     if (c->link->drop)
         c->link->drop(c->link_arg, CORE_TREE, p->rank);
     children_gone(c);

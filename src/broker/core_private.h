@@ -10,6 +10,7 @@
  *     core_return.c    ranks that come back
  *     core_heal.c      subtrees that have lost the broker above them
  *     core_census.c    the incarnation of each rank
+ *     core_late.c      ranks that join while the broker above them is dead
  *     core_keys.c      public keys of the ranks below
  *     core_restore.c   subtrees that return to their places
  *     core_service.c   services of the broker itself
@@ -46,6 +47,7 @@ struct peer {
     bool former;           /* earlier parent or child: only answers to earlier requests pass */
     bool done;             /* former parent: it knows that no answer is pending */
     bool arriving;         /* child: welcomed, but not released by its earlier parent yet */
+    bool late;             /* child: joins here, since the brokers between are down (core_late.c) */
     bool at_once;          /* child: it gets its subtree back at once */
     double since;          /* child: time when it came back; 0: it was always there */
     double due;            /* child: earliest time for its move, or for the return of its subtree */
@@ -117,6 +119,7 @@ struct inflight {
 
 struct event_log; /* core_event.c */
 struct join;      /* core_join.c */
+struct late;      /* core_late.c */
 struct live;      /* core_live.c */
 struct restore;   /* core_restore.c */
 struct census;    /* core_census.c */
@@ -170,6 +173,7 @@ struct core {
     struct live *live;
     struct census *census;
     struct join *join;
+    struct late *late;
     bool joined_late; /* the session ran already at the welcome */
     flux_watcher_t *orphan_timer;
     flux_watcher_t *down_timer;
@@ -382,6 +386,9 @@ void heal_moved_below(core_t *c, struct peer *p, const struct control_moved *m);
 void heal_moved_event(core_t *c, const flux_msg_t *event);
 void heal_up(core_t *c, const idset_t *ranks, uint32_t incarnation); /* according to an event */
 
+/* Note in the tree that a rank, and all ranks below it, are below this parent.  Returns false
+ * without memory, which is logged. */
+bool heal_place(core_t *c, uint32_t rank, uint32_t parent);
 /* Note a move, unless a later one of this rank is known. */
 bool heal_move(core_t *c, const struct control_moved *m);
 void heal_tell_moved(core_t *c, const struct control_moved *m);
@@ -392,6 +399,8 @@ void heal_hello(core_t *c, struct peer *p);
 void heal_note_lost(core_t *c, const idset_t *ranks);
 /* An event has announced the loss of these ranks; NULL: of all. */
 void heal_heard(core_t *c, const idset_t *ranks);
+/* Return the number of the first move of the present incarnation of a rank. */
+uint32_t heal_first(const core_t *c, uint32_t rank);
 /* Return the number of the latest move of this broker, as in its hello. */
 uint32_t heal_number(const core_t *c);
 
@@ -407,6 +416,27 @@ bool census_is_gone(const core_t *c, uint32_t rank);
  * their use in a welcome.  NULL: none, or ENOMEM, which is logged. */
 json_t *census_list(const core_t *c);
 void census_take(core_t *c, json_t *list);
+
+/* core_late.c */
+int late_init(core_t *c);
+void late_destroy(core_t *c);
+void late_begin(core_t *c); /* this broker has sent its hello to its parent */
+void late_stop(core_t *c);  /* this broker shuts down */
+/* The parent is lost, or does not accept this broker, before the welcome.  Returns true if this
+ * broker tries to join elsewhere. */
+bool late_next(core_t *c);
+void late_welcomed(core_t *c); /* this broker is welcome, at its parent or elsewhere */
+/* Returns whether a rank whose place is below another broker may join here; if not, with the
+ * reason. */
+bool late_accepts(core_t *c, const struct peer *p, errmsg_t *why);
+/* Returns whether the loss of the earlier broker of its rank has not been announced yet. */
+bool late_must_wait(core_t *c, struct peer *p);
+void late_take(core_t *c, struct peer *p); /* it was welcomed */
+void late_lost(core_t *c, struct peer *p); /* a child is lost, perhaps one that has joined late */
+/* Handle an event which announces that these ranks are not up, or up. */
+void late_down(core_t *c, const idset_t *ranks);
+void late_up(core_t *c, const idset_t *ranks);
+void late_unsure(core_t *c); /* events are lost */
 
 /* core_restore.c */
 int restore_init(core_t *c);

@@ -84,6 +84,7 @@ static void announced(core_t *c, const idset_t *ranks)
 
 void return_skipped(core_t *c)
 {
+    late_unsure(c);
     announced(c, NULL);
     heal_heard(c, NULL);
 }
@@ -206,6 +207,7 @@ void return_down(core_t *c, const flux_msg_t *event)
             c->ring_next_due = false;
         }
         not_there(c, ranks, absent);
+        late_down(c, ranks);
         announced(c, ranks);
         heal_heard(c, ranks);
     }
@@ -227,6 +229,7 @@ bool return_up(core_t *c, const flux_msg_t *event)
 
     if (ranks) {
         heal_up(c, ranks, in.incarnation);
+        late_up(c, ranks);
         heal_heard(c, ranks); /* earlier incarnations, whose loss another broker has reported */
         restore_back(c, ranks);
         if (idset_test(ranks, c->ring_prev.rank))
@@ -241,6 +244,7 @@ bool return_up(core_t *c, const flux_msg_t *event)
         if (own && lost) {
             census_down(c, lost);
             not_there(c, lost, false);
+            late_down(c, lost);
             await_others(c, lost);
         }
     }

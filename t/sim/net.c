@@ -11,7 +11,8 @@
  *    a broker started again           new connections to its parent and to the next of the ring;
  *                                     core_peer_back() for them
  *    a broker that has lost its       connections to another one, when that takes it over;
- *    parent                           otherwise they end
+ *    parent, or joins while that      otherwise they end
+ *    is dead
  *
  * Invariants:
  *  1. Messages of a channel arrive in the order in which they were sent, the news of its end last;
@@ -460,6 +461,14 @@ static int net_move(void *arg, const struct control_card *card, errmsg_t *err)
     return 0;
 }
 
+static bool net_reached(void *arg, enum core_plane plane, uint32_t rank)
+{
+    const struct node *n = arg;
+
+    return plane == CORE_TREE && n->up.to->rank == rank && n->up.to->state == NODE_ON &&
+           !n->up.mute && !n->up.cut;
+}
+
 const struct core_link_ops sim_link_ops = {
     .send = net_send,
     .publish = net_publish,
@@ -467,6 +476,7 @@ const struct core_link_ops sim_link_ops = {
     .again = net_again,
     .card = net_card,
     .move = net_move,
+    .reached = net_reached,
 };
 
 void net_started(struct node *n)
@@ -574,7 +584,9 @@ void net_back(struct node *n)
     int64_t at = sim_now(s) + sim_draw(s, &s->link_delay);
 
     set_parent(n, &s->nodes[topology_parent(s->topo, n->rank)], at);
-    vclock_add(s->clock, &n->up.to->owner, at, false, tree_back, n->up.to, n);
+    n->up.mute = n->down.mute = n->up.to->state != NODE_ON; /* nobody is there */
+    if (!n->up.mute)
+        vclock_add(s->clock, &n->up.to->owner, at, false, tree_back, n->up.to, n);
     ring_open(n);
     if (n->ring_next.to->state != NODE_ON) /* it will notice that nobody is there */
         connection_cut(s, &n->ring_next, n->ring_next.back, false);

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/control_wire.h"
 #include "engine.h"
 #include "libflux/event_wire.h"
 #include "sim.h"
@@ -407,6 +408,16 @@ static void local_ready(void *arg, void *data)
         core_local_ready(n->core);
 }
 
+static void add_ancestors(struct node *n)
+{
+    struct control_card card = {.tree = "", .event = "", .key = "", .ticket = ""};
+
+    for (card.rank = topology_parent(n->sim->topo, n->rank); card.rank != TOPOLOGY_NONE;
+         card.rank = topology_parent(n->sim->topo, card.rank))
+        if (core_ancestor_add(n->core, &card) < 0)
+            sim_fail(n->sim, "out of memory");
+}
+
 void node_start(struct node *n)
 {
     static const struct core_callbacks cbs = {.state = state_cb, .log = log_cb};
@@ -433,6 +444,8 @@ void node_start(struct node *n)
     n->state = NODE_ON;
     n->starts++;
     core_set_link(n->core, &sim_link_ops, n);
+    if (s->cfg.heal > 0.)
+        add_ancestors(n);
     sim_modules_load(n);
     if (core_start(n->core) < 0)
         sim_fail(s, "rank %u did not start: %s", n->rank, strerror(errno));

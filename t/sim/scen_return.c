@@ -2,7 +2,8 @@
  *
  * In each round some brokers die.  In the scenario `return` those below them end by themselves; in
  * `heal` they go on, each connects to the next one above it that lives, and all that live serve
- * each other before anybody is started.  All are started again, each when the broker above it is
+ * each other before anybody is started.  Then some are started whose parent is dead: each joins at
+ * an ancestor, and serves.  All are started again, each when the broker above it is
  * there, some die once more while they join.  When all are up, rank 0
  * counts each as its next incarnation, and everybody serves everybody: requests along the tree and
  * the ring, and a barrier with a participant at each rank, which a rank that still counts somewhere
@@ -29,6 +30,7 @@
 #define LISTENERS 16
 #define TICKS 30
 #define MEMBERS 16
+#define LATE (30 * SIM_S) /* those whose parent is dead have joined by then */
 
 struct returns {
     sim_t *s;
@@ -286,6 +288,34 @@ static void expect_healed(const struct returns *rs)
         expect_heard(rs);
 }
 
+/* One that dies in this round: in `heal`, often below another one. */
+static struct node *victim(sim_t *s, const struct node *before)
+{
+    uint32_t below = before && s->cfg.heal > 0. ? topology_nchildren(s->topo, before->rank) : 0;
+
+    if (below > 0 && rng_chance(&s->rng, 0.7))
+        return &s->nodes[topology_child_at(s->topo, before->rank, rng_below(&s->rng, below))];
+    return &s->nodes[rng_range(&s->rng, 1, s->cfg.size - 1)];
+}
+
+/* Start some of those whose parent is dead; false: there are none. */
+static bool start_late(sim_t *s)
+{
+    bool any = false;
+
+    for (uint32_t r = 1; r < s->cfg.size; r++) {
+        struct node *n = &s->nodes[r];
+
+        if (sim_alive(s, r) || sim_alive(s, topology_parent(s->topo, r)) || !net_settled(n) ||
+            rng_chance(&s->rng, 0.3))
+            continue;
+        sim_trace_add(s, 11, r);
+        node_restart(n);
+        any = true;
+    }
+    return any;
+}
+
 /* Brokers that were lost come back to those above them, while others write. */
 static void zombies(struct returns *rs)
 {
@@ -302,12 +332,12 @@ static void lose_some(struct returns *rs, unsigned round)
 {
     sim_t *s = rs->s;
     idset_t *victims = idset_create();
+    struct node *dies = NULL;
 
     for (unsigned i = rng_range(&s->rng, 1, VICTIMS_MAX); victims && i > 0; i--) {
-        uint32_t r = rng_range(&s->rng, 1, s->cfg.size - 1);
-
-        sim_at(s, sim_now(s) + rng_below(&s->rng, 100) * SIM_MS, die, &s->nodes[r], NULL);
-        (void)idset_set(victims, r);
+        dies = victim(s, dies);
+        sim_at(s, sim_now(s) + rng_below(&s->rng, 100) * SIM_MS, die, dies, NULL);
+        (void)idset_set(victims, dies->rank);
     }
     if (victims && s->cfg.heal > 0.) {
         ticks(rs);
@@ -325,6 +355,12 @@ static void lose_some(struct returns *rs, unsigned round)
     zombies(rs);
     if (!s->failed)
         everybody_serves(rs, round);
+    if (!s->failed && start_late(s)) {
+        sim_run_for(s, LATE + sim_max_delay(s) * 8 * s->cfg.size);
+        expect_healed(rs);
+        if (!s->failed)
+            everybody_serves(rs, round + ROUNDS);
+    }
 }
 
 /* Start again who is down, until all are up. */

@@ -798,6 +798,14 @@ static void mix_quiet(void *arg, uint32_t rank)
         by->ops->quiet(by->arg, rank);
 }
 
+static bool mix_reached(void *arg, enum core_plane plane, uint32_t rank)
+{
+    const struct outbound *out = outbound(arg, plane);
+
+    return !out->waits && out->by && out->rank == rank &&
+           out->by->ops->reached(out->by->arg, plane, rank);
+}
+
 static int mix_start(void *arg, errmsg_t *err)
 {
     mixlink_t *m = arg;
@@ -918,6 +926,7 @@ static const struct core_link_ops mix_ops = {
     .beside = mix_beside,
     .swap = mix_swap,
     .quiet = mix_quiet,
+    .reached = mix_reached,
     .peak = mix_peak,
     .bind = mix_bind,
     .tree_uri = mix_tree_uri,

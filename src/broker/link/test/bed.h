@@ -121,7 +121,7 @@ bool core_peer_adopt(core_t *c, uint32_t rank)
 
 const char *core_key_of(const core_t *c, uint32_t rank)
 {
-    return c->keys[rank];
+    return rank < NODES ? c->keys[rank] : NULL;
 }
 
 bool core_has_key(const core_t *c, const char *key)

@@ -16,7 +16,8 @@
  *     the broker that listens proves that it has its own key: only the brokers of the session know
  *     the keys.  Without keys, the user of the process decides.  A broker that has lost its parent
  *     proves that it is a descendant by a ticket: each broker makes up a ticket when it begins, and
- *     hands it down by welcomes.
+ *     hands it down by welcomes.  A broker that joins while the brokers between are dead has no
+ *     ticket: it proves that it has the key of its rank, which the core knows (core_key_of()).
  *  2. One connection carries a neighbor.  After its end another broker of the same rank, with the
  *     same key, may connect; the predecessor on the ring also while the end is not known here, but
  *     the session counts the rank as lost.  A broker connects again to its ring successor when the
@@ -503,6 +504,7 @@ static int ulink_beside(void *arg, const struct control_card *card, errmsg_t *er
     }
     snprintf(p->key, sizeof(p->key), "%s", card->key);
     snprintf(p->ticket, sizeof(p->ticket), "%s", card->ticket);
+    p->tries = true;
     silence_begin(l->silence, &p->line);
     list_append(&l->others, &p->other);
     ulink_connect_peer(p);
@@ -533,11 +535,13 @@ static const struct core_link_ops ulink_ops = {
     .publish = ulink_publish,
     .drop = ulink_drop,
     .again = ulink_again,
+    .by_key = true,
     .card = ulink_card,
     .move = ulink_move,
     .beside = ulink_beside,
     .swap = ulink_swap,
     .quiet = ulink_quiet,
+    .reached = ulink_reached,
     .peak = ulink_peak,
     .bind = ulink_bind,
     .tree_uri = ulink_tree_uri,

@@ -4,6 +4,7 @@
  *    of another user, or one too many                                      refused, at once
  *    sends a hello of a neighbor that has no connection, with its key      its connection
  *    sends a hello with the ticket of this broker, and the core takes it   a child's connection
+ *    sends a hello of a rank below, with its key, and the core takes it    a child's connection
  *    sends more than HELLO_BYTES before it is answered                     refused
  *    sends anything else, or nothing for HELLO_MAX seconds                 refused
  *    closes its end before it is answered                                  forgotten
@@ -69,8 +70,8 @@ static void refuse(struct ulink_stranger *s, const char *why)
     stranger_free(s);
 }
 
-/* Admit a broker that has lost its parent, and has a card of this broker.  Returns NULL if the core
- * does not adopt it.  An earlier connection without a welcome gives way: the broker has given it
+/* Admit a broker that is not a neighbor by the shape.  Returns NULL if the core does not adopt it.
+  An earlier connection without a welcome gives way: the broker has given it
  * up. */
 static struct ulink_peer *adopt(ulink_t *l, uint32_t rank)
 {
@@ -78,9 +79,21 @@ static struct ulink_peer *adopt(ulink_t *l, uint32_t rank)
 
     if (!core_peer_adopt(l->core, rank) || (l->claim && !l->claim(l->claim_arg, CORE_TREE, rank)))
         return NULL;
-    if ((p = ulink_inbound(l, CORE_TREE, rank)) || (p = ulink_add_inbound(l, CORE_TREE, rank)))
-        p->allowed = true;
+    if (!(p = ulink_inbound(l, CORE_TREE, rank)) && (p = ulink_add_inbound(l, CORE_TREE, rank)))
+        p->adopted = p->allowed = true;
     return p;
+}
+
+/* Returns whether the broker proves that it is below this one, and not its child by the shape: by
+ * the ticket of this broker, or by the key of its rank. */
+static bool is_below(const ulink_t *l, const struct ulink_hello *hello)
+{
+    const struct ulink_peer *p = ulink_inbound(l, CORE_TREE, hello->rank);
+    const char *key = l->key[0] ? core_key_of(l->core, hello->rank) : "";
+
+    if (ulink_same_key(l->ticket, hello->key))
+        return true;
+    return (!p || p->adopted) && key && ulink_same_key(key, hello->key);
 }
 
 static struct ulink_peer *identify(ulink_t *l, const flux_msg_t *msg, errmsg_t *err)
@@ -93,7 +106,7 @@ static struct ulink_peer *identify(ulink_t *l, const flux_msg_t *msg, errmsg_t *
     if (!owner)
         return NULL;
     ring = strcmp(hello.plane, "ring") == 0;
-    if (hello.version == ULINK_VERSION && !ring && ulink_same_key(l->ticket, hello.key)) {
+    if (hello.version == ULINK_VERSION && strcmp(hello.plane, "tree") == 0 && is_below(l, &hello)) {
         if (!(p = adopt(l, hello.rank)))
             errmsg_set(err, "rank %u is not taken over here", hello.rank);
         json_decref(owner);

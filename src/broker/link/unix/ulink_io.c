@@ -124,7 +124,7 @@ static void discard(struct ulink_peer *p)
  * the core has other parents to try. */
 static void try_later(struct ulink_peer *p)
 {
-    if (p->ticket[0]) {
+    if (p->tries) {
         ulink_peer_fail(p, "it accepts no connection");
         return;
     }
@@ -202,6 +202,7 @@ int ulink_move(void *arg, const struct control_card *card, errmsg_t *err)
     p->rank = card->rank;
     snprintf(p->key, sizeof(p->key), "%s", card->key);
     snprintf(p->ticket, sizeof(p->ticket), "%s", card->ticket);
+    p->tries = true;
     ulink_connect_peer(p);
     return 0;
 }
@@ -317,6 +318,14 @@ static struct ulink_peer *peer_find(ulink_t *l, enum core_plane plane, uint32_t 
     if (plane == CORE_TREE && !list_empty(&l->others) && (out = other_find(l, rank)))
         return out;
     return ulink_inbound(l, plane, rank);
+}
+
+/* A connection that waits in the queue of the other end counts: its process is there. */
+bool ulink_reached(void *arg, enum core_plane plane, uint32_t rank)
+{
+    const struct ulink_peer *p = peer_find(arg, plane, rank);
+
+    return p && p->fd >= 0;
 }
 
 size_t ulink_peak(void *arg)

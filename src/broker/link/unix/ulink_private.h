@@ -61,6 +61,8 @@ struct ulink_peer {
     /* parent: proves that it expects this broker, which is not its neighbor by the shape; "": no
      * proof is needed */
     char ticket[ULINK_KEY_SIZE];
+    bool tries;             /* outbound: the core has other parents to try */
+    bool adopted;           /* inbound: it is not a neighbor by the shape */
     char *uri;              /* outbound: address of its socket */
     struct list_node dirty; /* in ulink.dirty: it has data to write, or is to be closed */
 
@@ -152,6 +154,7 @@ int ulink_peer_adopt(struct ulink_peer *p, int fd, framer_t *in);
 int ulink_peer_revive(struct ulink_peer *p);
 /* Operations of core_link_ops. */
 int ulink_again(void *arg, enum core_plane plane, uint32_t rank);
+bool ulink_reached(void *arg, enum core_plane plane, uint32_t rank);
 int ulink_move(void *arg, const struct control_card *card, errmsg_t *err);
 void ulink_swap(void *arg, uint32_t rank);
 void ulink_quiet(void *arg, uint32_t rank);

@@ -465,6 +465,7 @@ const struct core_link_ops link_ops = {
     .beside = link_beside,
     .swap = link_swap,
     .quiet = op_quiet,
+    .reached = link_reached,
     .peak = op_peak,
     .bind = link_bind,
     .tree_uri = link_tree_uri,

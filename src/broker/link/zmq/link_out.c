@@ -267,6 +267,14 @@ int link_move(void *arg, const struct control_card *card, errmsg_t *err)
     return (l->parent = connect_by_card(l, card, err)) ? 0 : -1;
 }
 
+bool link_reached(void *arg, enum core_plane plane, uint32_t rank)
+{
+    const link_t *l = arg;
+    const struct link_peer *p = plane == CORE_RING ? l->next : l->parent;
+
+    return p && p->rank == rank && p->state != LINK_GONE && p->handshaken;
+}
+
 int link_beside(void *arg, const struct control_card *card, errmsg_t *err)
 {
     return connect_by_card(arg, card, err) ? 0 : -1;

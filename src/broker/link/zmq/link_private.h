@@ -253,6 +253,7 @@ const char *link_event_uri(void *arg);
 int link_rebind(void *arg, errmsg_t *err);
 int link_allow(void *arg, uint32_t rank, const char *public_key, errmsg_t *err);
 int link_card(void *arg, struct control_card *card);
+bool link_reached(void *arg, enum core_plane plane, uint32_t rank);
 int link_start(void *arg, errmsg_t *err);
 void link_destroy(void *arg);
 

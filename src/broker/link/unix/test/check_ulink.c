@@ -81,6 +81,42 @@ static void two_of_three(bool curve)
     ck_assert(run_until(&node[0].core.event_up[1], 1, PATIENCE));
 }
 
+/* A broker below this one that is not its child, and has no ticket: its key decides. */
+START_TEST(late)
+{
+    struct ulink_hello hello = {ULINK_VERSION, 3, "tree", node[1].key.pub};
+    char why[200];
+    int fd;
+
+    two_of_three(true);
+    write_word(fd = stranger(0), ULINK_HELLO, &hello);
+    hear_reason(fd, why, sizeof(why));
+    ck_assert_ptr_nonnull(strstr(why, "rank 3 is not a neighbor"));
+    node[0].core.keys[3] = node[2].key.pub;
+    node[0].core.adopts = 3;
+    write_word(fd = stranger(0), ULINK_HELLO, &hello);
+    hear_reason(fd, why, sizeof(why));
+    ck_assert_ptr_nonnull(strstr(why, "rank 3 is not a neighbor"));
+    hello.key = node[2].key.pub;
+    node[0].core.adopts = 2;
+    write_word(fd = stranger(0), ULINK_HELLO, &hello);
+    hear_reason(fd, why, sizeof(why));
+    ck_assert_str_eq(why, "rank 3 is not taken over here");
+    ck_assert_uint_eq(node[0].core.event_up[3], 0);
+    node[0].core.adopts = 3;
+    write_word(fd = stranger(0), ULINK_HELLO, &hello);
+    ck_assert(run_until(&node[0].core.event_up[3], 1, PATIENCE));
+    close(fd);
+    ck_assert(run_until(&node[0].core.lost[CORE_TREE][3], 1, PATIENCE));
+    /* The next one of its rank. */
+    write_word(fd = stranger(0), ULINK_HELLO, &hello);
+    ck_assert(run_until(&node[0].core.event_up[3], 2, PATIENCE));
+    ck_assert_uint_eq(node[0].core.back[CORE_TREE][3], 1);
+    close(fd);
+    ck_assert(run_until(&node[0].core.lost[CORE_TREE][3], 2, PATIENCE));
+}
+END_TEST
+
 START_TEST(refused)
 {
     struct ulink_hello hello = {ULINK_VERSION, 2, "tree", node[2].key.pub};
@@ -647,6 +683,7 @@ int main(void)
 
     add_common(tc, 1);
     tcase_add_test(tc, refused);
+    tcase_add_test(tc, late);
     tcase_add_test(tc, stale);
     tcase_add_test(tc, named);
     tcase_add_test(tc, moved);
