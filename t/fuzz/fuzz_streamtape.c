@@ -52,6 +52,33 @@ static void seal(uint8_t *data, size_t size)
     }
 }
 
+/* What is pinned lies within the file. */
+static void pins_check(const tape_t *t, const uint8_t *buf, size_t size)
+{
+    struct tape_pin *pins = calloc(tape_info(t)->writers, sizeof(*pins));
+    errmsg_t err = {""};
+
+    MUST(pins);
+    for (size_t i = 0; i < tape_count(t); i++) {
+        if (tape_pins(t, i, pins, &err) < 0) {
+            MUST(errno == EPROTO && err.text[0]);
+            continue;
+        }
+        for (uint32_t w = 0; w < tape_info(t)->writers; w++) {
+            const uint8_t *p = pins[w].block.data;
+            uint64_t len = pins[w].block.len;
+
+            if (!p) {
+                MUST(len == 0 && pins[w].number == 0);
+                continue;
+            }
+            MUST(p >= buf && p <= buf + size && len <= (uint64_t)(buf + size - p));
+            block_destroy(block_read(p, len, NULL));
+        }
+    }
+    free(pins);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     errmsg_t err = {""};
@@ -89,6 +116,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
         MUST(text && *text && strlen(text) <= TAPE_RECORDS_MAX);
     }
+    pins_check(t, buf, size);
     free(blocks);
     tape_destroy(t);
     free(buf);

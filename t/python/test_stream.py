@@ -234,6 +234,44 @@ class StreamTest(Case):
                         copy = copies.begin_step(timeout=60)
                         self.assertEqual((copy.variables(), copy["x"]), (names, b"2"))
 
+    def test_pinned_recorded(self):
+        """a recording has what was pinned, as readers of the stream, and of its replay, do"""
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "pinned.rec")
+            with self.h.stream_writer("py.pr", keep=6) as out:
+                out.put("mesh", b"m" * 5000, pinned=True)
+                out.end_step()
+                for n in range(6):
+                    out.put("n", bytes([65 + n]))
+                    if n == 4:
+                        out.put("mesh", b"M" * 5000, pinned=True)
+                    out.end_step()
+                record = ["flux", "stream", "record", "--count=6", "py.pr", path]
+                subprocess.run(record, check=True)
+            with flux.Recording(path) as steps:
+                self.assertEqual(len(steps), 6)
+                for i in (5, 0, 3, 4):
+                    step = steps.begin_step(i + 1)
+                    self.assertEqual(step.pinned(), ["mesh"])
+                    self.assertEqual(step["mesh"], (b"M" if i >= 4 else b"m") * 5000)
+                    steps.end_step()
+            # The value that did not change is there once: 6 steps, and two blocks of 5000 bytes.
+            self.assertLess(os.path.getsize(path), 3 * 5000 + 6 * 1024)
+            replay = subprocess.Popen(
+                ["flux", "stream", "replay", "--rate=max", "--name=py.ps", path]
+            )
+            with self.h.stream_reader("py.ps") as steps:
+                for n in range(6):
+                    step = steps.begin_step(timeout=60)
+                    self.assertEqual(step["n"], bytes([65 + n]))
+                    self.assertEqual((step.pinned(), len(step["mesh"])), (["mesh"], 5000))
+                    self.assertEqual(step["mesh"][:1], b"M" if n >= 4 else b"m")
+                    self.assertEqual("mesh" in step.variables(), n in (0, 4))
+                    steps.end_step()
+            self.assertEqual(replay.wait(60), 0)
+            cat = ["flux", "stream", "cat", "--file", "--raw", "--var=mesh", "--count=1", path]
+            self.assertEqual(subprocess.check_output(cat), b"m" * 5000)
+
     def test_later(self):
         """a step is ended without waiting, and published when there is room"""
         with self.h.stream_writer("py.t") as out:

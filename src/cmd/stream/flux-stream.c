@@ -482,18 +482,34 @@ static int cat_slice(struct cat *cat, uint64_t step)
     return rc;
 }
 
+typedef const char *(*names_f)(flux_stream_t *s, uint32_t writer, size_t i);
+
+/* Print those of these variables that were asked for, and how many. */
+static int cat_vars(struct cat *cat, uint64_t step, uint32_t rank, names_f names, size_t *n)
+{
+    const char *var;
+    int rc = CMD_OK;
+
+    for (size_t i = 0; rc == CMD_OK && (var = names(cat->s, rank, i)); i++) {
+        if (cat->var && strcmp(var, cat->var) != 0)
+            continue;
+        rc = cat_var(cat, step, rank, var);
+        ++*n;
+    }
+    return rc;
+}
+
 static int cat_step(struct cat *cat, uint64_t step)
 {
     int rc = cat->slice ? cat_slice(cat, step) : CMD_OK;
 
     for (uint32_t rank = 0; !cat->slice && rc == CMD_OK && rank < flux_stream_writers(cat->s);
          rank++) {
-        const char *var;
+        size_t n = 0;
 
-        for (size_t i = 0; rc == CMD_OK && (var = flux_stream_var(cat->s, rank, i)); i++) {
-            if (!cat->var || strcmp(var, cat->var) == 0)
-                rc = cat_var(cat, step, rank, var);
-        }
+        rc = cat_vars(cat, step, rank, flux_stream_var, &n);
+        if (rc == CMD_OK && cat->var && n == 0) /* it may be pinned, and from an earlier step */
+            rc = cat_vars(cat, step, rank, flux_stream_pinned, &n);
     }
     if (rc == CMD_OK && fflush(stdout) != 0)
         rc = cmd_error(cat->c, "standard output: %s", strerror(errno));

@@ -2,9 +2,10 @@
  *
  * A recording is a reader whose sources have no writers.  Beginning a step makes the blocks of the
  * file (tape.h) the heads of the sources; all else is as for a stream with writers.  Recording a
- * step writes the blocks of all writers, after their tables have been verified, and before them the
- * formats of their records that the file does not have; flux_stream_put_all() puts each variable of
- * a block with its description, and makes the format of records known.
+ * step writes the blocks of all writers, after their tables have been verified, and before them
+ * what they have pinned, and the formats of their records, as far as the file does not have them;
+ * flux_stream_put_all() puts each variable of a block with its description, pins what is pinned,
+ * and makes the format of records known.
  *
  * Failure: the begin of a damaged step fails with EPROTO.
  */
@@ -22,6 +23,20 @@ void stream_file_close(flux_stream_t *s)
 {
     tape_destroy(s->tape);
     free(s->blocks);
+    free(s->tape_pins);
+    free(s->tape_owners);
+}
+
+/* Room for what a step of a file has of each writer.  0, or -1 with ENOMEM. */
+static int room(flux_stream_t *s)
+{
+    if ((!s->blocks && !(s->blocks = calloc(s->nsources, sizeof(*s->blocks)))) ||
+        (!s->tape_pins && !(s->tape_pins = calloc(s->nsources, sizeof(*s->tape_pins)))) ||
+        (!s->tape_owners && !(s->tape_owners = calloc(s->nsources, sizeof(*s->tape_owners))))) {
+        errno = ENOMEM;
+        return -1;
+    }
+    return 0;
 }
 
 flux_stream_t *flux_stream_open_file(const char *path, errmsg_t *err)
@@ -39,12 +54,13 @@ flux_stream_t *flux_stream_open_file(const char *path, errmsg_t *err)
     }
     s->nsources = tape_info(s->tape)->writers;
     if (!(s->name = strdup(tape_info(s->tape)->name)) ||
-        !(s->sources = calloc(s->nsources, sizeof(*s->sources))) ||
-        !(s->blocks = calloc(s->nsources, sizeof(*s->blocks)))) {
+        !(s->sources = calloc(s->nsources, sizeof(*s->sources))) || room(s) < 0) {
         flux_stream_close(s);
         errmsg_fail(err, ENOMEM, "out of memory for the recording %.120s", path);
         return NULL;
     }
+    for (uint32_t w = 0; w < s->nsources; w++)
+        s->sources[w].writer = w + 1; /* flux_stream_put_all() asks whether it is the same */
     return s;
 }
 
@@ -63,13 +79,19 @@ int stream_file_begin(flux_stream_t *s, uint64_t which, uint64_t *step, errmsg_t
         return 0;
     else if (which == FLUX_STREAM_NEWEST)
         i = count - 1;
-    if (tape_blocks(s->tape, i, s->blocks, err) < 0)
+    if (tape_blocks(s->tape, i, s->blocks, err) < 0 || tape_pins(s->tape, i, s->tape_pins, err) < 0)
         return -1;
     s->step = tape_at(s->tape, i).number;
     s->next = i + 1;
     for (uint32_t w = 0; w < s->nsources; w++) {
-        s->sources[w].steps[0] = (struct inlet_step){
-            .step = s->step, .data = s->blocks[w].data, .len = s->blocks[w].len};
+        const struct tape_pin *pin = &s->tape_pins[w];
+
+        s->sources[w].steps[0] = (struct inlet_step){.step = s->step,
+                                                     .data = s->blocks[w].data,
+                                                     .len = s->blocks[w].len,
+                                                     .pin = pin->number,
+                                                     .pinned = pin->block.data,
+                                                     .pinned_len = pin->block.len};
         s->sources[w].has[0] = true;
     }
     s->begun = true;
@@ -120,17 +142,33 @@ static int record_formats(flux_stream_t *s, const block_t *b, tape_write_t *w, e
     return 0;
 }
 
+/* Find what a writer has pinned as of the step.  0, or -1. */
+static int record_pinned(flux_stream_t *s, uint32_t i, tape_write_t *w, errmsg_t *err)
+{
+    struct stream_source *src = &s->sources[i];
+    int rc = stream_pin_read(src, err);
+
+    s->tape_pins[i] = (struct tape_pin){{NULL, 0}, 0};
+    s->tape_owners[i] = src->writer;
+    if (rc <= 0)
+        return rc;
+    s->tape_pins[i] = (struct tape_pin){{src->pin.data, src->pin.len}, src->pin.number};
+    return record_formats(s, src->pinned, w, err);
+}
+
 int stream_file_record(flux_stream_t *s, tape_write_t *w, errmsg_t *err)
 {
-    if (!s->blocks && !(s->blocks = calloc(s->nsources, sizeof(*s->blocks))))
+    if (room(s) < 0)
         return errmsg_fail(err, ENOMEM, "out of memory to record stream '%s'", s->name);
     for (uint32_t i = 0; i < s->nsources; i++) {
         const block_t *b = stream_reader_whole(s, i, err);
 
-        if (!b || record_formats(s, b, w, err) < 0)
+        if (!b || record_formats(s, b, w, err) < 0 || record_pinned(s, i, w, err) < 0)
             return -1;
         s->blocks[i] = (struct tape_block){s->sources[i].steps[0].data, s->sources[i].steps[0].len};
     }
+    if (tape_write_pins(w, s->tape_pins, s->tape_owners, err) < 0)
+        return -1;
     return tape_write_step(w, s->step, clock_wall_us() * 1000, s->blocks, err);
 }
 

@@ -88,11 +88,13 @@ struct flux_stream {
     bool stay;      /* the option: */
     inlet_t **left; /* of writers that are gone, whose memory may still be in use */
     size_t nleft;
-    tape_t *tape;              /* the steps are in a file: see stream_file.c */
-    struct tape_block *blocks; /* for a step of it, of each writer */
-    size_t next;               /* index of the step behind the last one that was begun */
-    hmap_t *arrays;            /* by name of the variable: see stream_global.c; NULL: none yet */
-    hmap_t *converts;          /* see stream_records.c; NULL: none yet */
+    tape_t *tape;               /* the steps are in a file: see stream_file.c */
+    struct tape_block *blocks;  /* for a step of it, of each writer */
+    struct tape_pin *tape_pins; /* the same of what is pinned */
+    uint64_t *tape_owners;      /* numbers of the writers that have pinned it */
+    size_t next;                /* index of the step behind the last one that was begun */
+    hmap_t *arrays;             /* by name of the variable: see stream_global.c; NULL: none yet */
+    hmap_t *converts;           /* see stream_records.c; NULL: none yet */
     struct stream_converted *converted; /* records, for the step */
 
     hmap_t *formats; /* of records, by id, on both sides; NULL: none yet */

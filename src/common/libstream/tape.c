@@ -113,8 +113,8 @@ static bool section_read(const tape_t *t, uint64_t at, uint64_t end, struct tape
         return false;
     p = t->data + at;
     if (memcmp(p, TAPE_SECTION_MAGIC, 3) != 0 || le_get64(p + 56) != tape_check(p, 56) ||
-        p[3] < TAPE_FORMAT || p[3] > TAPE_RECORDS || !zeros(p + 4, 4) || !zeros(p + 48, 8) ||
-        (p[3] != TAPE_INDEX && !zeros(p + 40, 8)))
+        p[3] < TAPE_FORMAT || p[3] > TAPE_PINS || !zeros(p + 4, 4) || !zeros(p + 48, 8) ||
+        (p[3] != TAPE_INDEX && p[3] != TAPE_STEP && !zeros(p + 40, 8)))
         return false;
     *s = (struct tape_section){(enum tape_kind)p[3], le_get64(p + 8),  le_get64(p + 16),
                                le_get64(p + 24),     le_get64(p + 32), le_get64(p + 40)};
@@ -132,8 +132,8 @@ static bool text_ok(const unsigned char *p, uint64_t len)
     return len > 0 && !memchr(p, 0, len) && str_utf8_span((const char *)p, len) == len;
 }
 
-/* Has a section valid fields for its kind, and contents that match its checksum? For a step, this
- * verifies its table. */
+/* Has a section valid fields for its kind, and contents that match its checksum? For a step, and
+ * for what is pinned, this verifies the table. */
 static bool section_ok(const tape_t *t, uint64_t at, const struct tape_section *s)
 {
     const unsigned char *p = t->data + at + TAPE_SECTION;
@@ -151,6 +151,12 @@ static bool section_ok(const tape_t *t, uint64_t at, const struct tape_section *
     case TAPE_STEP:
         len = (uint64_t)t->info.writers * TAPE_TABLE_ENTRY;
         if (s->len < len || !zeros(p + len, tape_align(len) - len))
+            return false;
+        break;
+    case TAPE_PINS:
+        len = (uint64_t)t->info.writers * TAPE_PIN_ENTRY;
+        if (s->number != 0 || s->time != 0 || s->len < len ||
+            !zeros(p + len, tape_align(len) - len))
             return false;
         break;
     case TAPE_INDEX:
@@ -187,6 +193,39 @@ static bool blocks_read(const tape_t *t, uint64_t at, const struct tape_section 
     }
     INVARIANT(2, off <= s->len);
     return off == s->len;
+}
+
+/* The same of what is pinned, in a section that is section_ok(): blocks are in it, one behind the
+ * other, or in an earlier section of its kind. */
+static bool pins_read(const tape_t *t, uint64_t at, const struct tape_section *s,
+                      struct tape_pin *pins, bool verify)
+{
+    const unsigned char *entry = t->data + at + TAPE_SECTION;
+    uint64_t table = tape_align((uint64_t)t->info.writers * TAPE_PIN_ENTRY);
+    uint64_t next = at + TAPE_SECTION + table;
+    uint64_t end = section_end(at, s);
+
+    for (uint32_t w = 0; w < t->info.writers; w++, entry += TAPE_PIN_ENTRY) {
+        uint64_t off = le_get64(entry);
+        uint64_t len = le_get64(entry + 8);
+        uint64_t limit = off < at ? at : end;
+
+        if (off > 0 &&
+            (off % TAPE_SECTION != 0 || off < TAPE_HEAD || off > limit || len == 0 ||
+             len > limit - off || tape_align(len) > limit - off || (off >= at && off != next)))
+            return false;
+        if (off == 0 && !zeros(entry, TAPE_PIN_ENTRY))
+            return false;
+        if (verify && off > at &&
+            (tape_check(t->data + off, len) != le_get64(entry + 16) ||
+             !zeros(t->data + off + len, tape_align(len) - len)))
+            return false;
+        if (pins)
+            pins[w] = (struct tape_pin){{off > 0 ? t->data + off : NULL, len}, off};
+        if (off >= at)
+            next += tape_align(len);
+    }
+    return next == end;
 }
 
 static int step_add(tape_t *t, const struct tape_step *s)
@@ -281,7 +320,7 @@ static int index_read(tape_t *t)
         if (format_set(t, index.time, &s) < 0)
             return -1;
     }
-    if ((rc = records_read(t, index.records, end.number)) <= 0)
+    if ((rc = records_read(t, index.link, end.number)) <= 0)
         return rc;
     t->info.end = t->size;
     t->info.complete = true;
@@ -293,6 +332,7 @@ static int sections_read(tape_t *t)
 {
     struct tape_section s;
     uint64_t at = TAPE_HEAD;
+    uint64_t pins = 0; /* the last section of its kind */
 
     t->n = 0;
     hmap_destroy(t->records);
@@ -302,11 +342,15 @@ static int sections_read(tape_t *t)
         struct tape_step st = {s.number, s.time, at};
 
         if (s.kind == TAPE_STEP) {
-            if (!blocks_read(t, at, &s, NULL, true) ||
+            if (!blocks_read(t, at, &s, NULL, true) || (s.link > 0 && s.link != pins) ||
                 (t->n > 0 && t->steps[t->n - 1].number >= s.number))
                 break;
             if (step_add(t, &st) < 0)
                 return -1;
+        } else if (s.kind == TAPE_PINS) {
+            if (!pins_read(t, at, &s, NULL, true))
+                break;
+            pins = at;
         } else if (s.kind == TAPE_RECORDS && s.time != t->info.records_at)
             break;
         else if ((s.kind == TAPE_FORMAT && format_set(t, at, &s) < 0) ||
@@ -431,6 +475,26 @@ int tape_blocks(const tape_t *t, size_t i, struct tape_block *blocks, errmsg_t *
         return errmsg_fail(err, EPROTO, "step %" PRIu64 " of the recording %.120s is damaged",
                            st->number, t->path);
     return 0;
+}
+
+int tape_pins(const tape_t *t, size_t i, struct tape_pin *pins, errmsg_t *err)
+{
+    const struct tape_step *st = &t->steps[i];
+    struct tape_section step;
+    struct tape_section s;
+
+    if (section_read(t, st->at, t->info.end, &step) && step.kind == TAPE_STEP) {
+        if (step.link == 0) {
+            memset(pins, 0, t->info.writers * sizeof(*pins));
+            return 0;
+        }
+        if (section_read(t, step.link, st->at, &s) && s.kind == TAPE_PINS &&
+            section_ok(t, step.link, &s) && pins_read(t, step.link, &s, pins, false))
+            return 0;
+    }
+    return errmsg_fail(err, EPROTO,
+                       "what is pinned in step %" PRIu64 " of the recording %.120s is damaged",
+                       st->number, t->path);
 }
 
 const char *tape_record_format(const tape_t *t, uint64_t id)

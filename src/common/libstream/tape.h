@@ -58,6 +58,15 @@ size_t tape_find(const tape_t *t, uint64_t number);
  * are verified: block.h parses the data.  0, or -1 with EPROTO and an error message. */
 int tape_blocks(const tape_t *t, size_t i, struct tape_block *blocks, errmsg_t *err);
 
+/* What each writer had pinned as of a step: its block, empty if there is none, and a number that is
+ * the same as long as the block is.  `pins` has room for all writers.  0, or -1 with EPROTO and an
+ * error message. */
+struct tape_pin {
+    struct tape_block block;
+    uint64_t number;
+};
+int tape_pins(const tape_t *t, size_t i, struct tape_pin *pins, errmsg_t *err);
+
 /* The text of the format of records with this id, which is not verified; NULL: it is not in the
  * file.  Valid as long as the recording. */
 const char *tape_record_format(const tape_t *t, uint64_t id);

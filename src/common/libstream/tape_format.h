@@ -15,6 +15,7 @@
 #define TAPE_NAME_MAX 128 /* bytes of the name of a stream */
 #define TAPE_NAME_AT 24
 #define TAPE_TABLE_ENTRY 16 /* bytes of a writer in the table of a step */
+#define TAPE_PIN_ENTRY 24   /* bytes of a writer in the table of what is pinned */
 #define TAPE_INDEX_ENTRY 24 /* bytes of a step in an index */
 #define TAPE_FORMAT_MAX ((uint64_t)512 * 1024)
 #define TAPE_RECORDS_MAX ((uint64_t)256 * 1024) /* bytes of the format of records */
@@ -24,7 +25,7 @@
 #define TAPE_MAGIC "FLUXTAPE" /* of 8 bytes */
 #define TAPE_SECTION_MAGIC "FSC"
 
-enum tape_kind { TAPE_FORMAT = 1, TAPE_STEP, TAPE_INDEX, TAPE_END, TAPE_RECORDS };
+enum tape_kind { TAPE_FORMAT = 1, TAPE_STEP, TAPE_INDEX, TAPE_END, TAPE_RECORDS, TAPE_PINS };
 
 struct tape_section {
     enum tape_kind kind;
@@ -32,7 +33,8 @@ struct tape_section {
     uint64_t time;
     uint64_t len;
     uint64_t check;
-    uint64_t records; /* of an index: offset of the last section of kind TAPE_RECORDS; else 0 */
+    uint64_t link; /* offset of another section, or 0: of an index, of the last one of kind
+                    * TAPE_RECORDS; of a step, of the one of kind TAPE_PINS that counts */
 };
 
 static inline uint64_t tape_check(const void *data, size_t len)
@@ -57,7 +59,7 @@ static inline void tape_section_encode(const struct tape_section *s,
     le_put64(buf + 16, s->time);
     le_put64(buf + 24, s->len);
     le_put64(buf + 32, s->check);
-    le_put64(buf + 40, s->records);
+    le_put64(buf + 40, s->link);
     le_put64(buf + 56, tape_check(buf, 56));
 }
 

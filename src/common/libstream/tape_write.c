@@ -30,6 +30,11 @@
 
 #define IOV_BATCH 1024
 
+struct pin_id {
+    uint64_t owner;
+    uint64_t number;
+};
+
 struct tape_write {
     int fd;
     char *path;
@@ -41,6 +46,10 @@ struct tape_write {
     hmap_t *records;     /* ids of these that are in the file; NULL: none */
     struct iovec *iov;   /* for a step: header, table, and block and gap of each writer */
     unsigned char *table;
+    unsigned char *pins; /* table of what is pinned */
+    unsigned char *more; /* the same, while it is made anew */
+    uint64_t pins_at;    /* section in which it is; 0: nothing is pinned */
+    struct pin_id *ids;  /* of the blocks in it */
     struct tape_step *steps;
     size_t n;
     size_t room;
@@ -61,6 +70,9 @@ void tape_write_destroy(tape_write_t *w)
     hmap_destroy(w->records);
     free(w->iov);
     free(w->table);
+    free(w->pins);
+    free(w->more);
+    free(w->ids);
     free(w->steps);
     free(w);
     errno = saved;
@@ -184,11 +196,63 @@ int tape_write_records(tape_write_t *w, uint64_t id, const char *text, errmsg_t 
     return 0;
 }
 
+/* Make the new table in `more`, and the list of blocks that are not in the file yet.  Returns the
+ * end of the list. */
+static struct iovec *pins_lay_out(tape_write_t *w, const struct tape_pin *pins,
+                                  const uint64_t *owners, struct iovec *iov, uint64_t *len,
+                                  bool *any)
+{
+    for (uint32_t i = 0; i < w->writers; i++) {
+        const struct tape_block *b = &pins[i].block;
+        unsigned char *entry = w->more + (size_t)i * TAPE_PIN_ENTRY;
+
+        if (b->len == 0) {
+            memset(entry, 0, TAPE_PIN_ENTRY);
+            continue;
+        }
+        *any = true;
+        if (w->ids[i].owner == owners[i] && w->ids[i].number == pins[i].number &&
+            le_get64(entry) > 0)
+            continue;
+        le_put64(entry, w->end + TAPE_SECTION + *len);
+        le_put64(entry + 8, b->len);
+        le_put64(entry + 16, tape_check(b->data, b->len));
+        *iov++ = (struct iovec){(void *)b->data, b->len};
+        *iov++ = gap_after(b->len);
+        *len += tape_align(b->len);
+    }
+    return iov;
+}
+
+int tape_write_pins(tape_write_t *w, const struct tape_pin *pins, const uint64_t *owners,
+                    errmsg_t *err)
+{
+    size_t table = (size_t)w->writers * TAPE_PIN_ENTRY;
+    struct tape_section s = {.kind = TAPE_PINS, .len = tape_align(table)};
+    struct iovec *iov = w->iov + 1;
+    uint64_t at = w->end;
+    bool any = false;
+
+    memcpy(w->more, w->pins, tape_align(table));
+    *iov++ = (struct iovec){w->more, tape_align(table)};
+    iov = pins_lay_out(w, pins, owners, iov, &s.len, &any);
+    if (memcmp(w->more, w->pins, table) != 0) {
+        s.check = tape_check(w->more, table);
+        if (any && section_add(w, &s, w->iov, (size_t)(iov - w->iov), err) < 0)
+            return -1;
+        memcpy(w->pins, w->more, table);
+        w->pins_at = any ? at : 0;
+    }
+    for (uint32_t i = 0; i < w->writers; i++)
+        w->ids[i] = (struct pin_id){owners[i], pins[i].number};
+    return 0;
+}
+
 int tape_write_step(tape_write_t *w, uint64_t number, uint64_t time,
                     const struct tape_block *blocks, errmsg_t *err)
 {
     size_t table = (size_t)w->writers * TAPE_TABLE_ENTRY;
-    struct tape_section s = {.kind = TAPE_STEP, .number = number, .time = time};
+    struct tape_section s = {.kind = TAPE_STEP, .number = number, .time = time, .link = w->pins_at};
     struct iovec *iov = w->iov + 1;
 
     if (w->n > 0 && number <= w->steps[w->n - 1].number)
@@ -231,7 +295,7 @@ int tape_write_end(tape_write_t *w, errmsg_t *err)
                              .number = w->n,
                              .time = w->format_at,
                              .len = len,
-                             .records = w->records_at};
+                             .link = w->records_at};
     struct tape_section end = {.kind = TAPE_END, .number = w->end, .check = tape_check("", 0)};
     struct iovec iov[3] = {[1] = {index, len}, [2] = gap_after(len)};
     struct iovec last[1];
@@ -319,6 +383,7 @@ tape_write_t *tape_write_open(const char *path, const char *name, uint32_t write
 {
     tape_write_t *w = calloc(1, sizeof(*w));
     size_t table = tape_align((uint64_t)writers * TAPE_TABLE_ENTRY);
+    size_t pins = tape_align((uint64_t)writers * TAPE_PIN_ENTRY);
     int rc = -1;
 
     if (w)
@@ -327,7 +392,8 @@ tape_write_t *tape_write_open(const char *path, const char *name, uint32_t write
         errmsg_fail(err, EINVAL, "a recording has 1 to %d writers", TAPE_WRITERS_MAX);
     else if (!w || !(w->path = strdup(path)) ||
              !(w->iov = calloc(2 + 2 * (size_t)writers, sizeof(*w->iov))) ||
-             !(w->table = calloc(1, table)))
+             !(w->table = calloc(1, table)) || !(w->pins = calloc(1, pins)) ||
+             !(w->more = calloc(1, pins)) || !(w->ids = calloc(writers, sizeof(*w->ids))))
         errmsg_fail(err, ENOMEM, "out of memory for the recording %.120s", path);
     else if ((w->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | (append ? 0 : O_EXCL), 0666)) < 0)
         errmsg_fail(err, errno, errno == EEXIST ? "%.120s exists" : "cannot open %.120s: %s", path,

@@ -36,6 +36,11 @@ int tape_write_format(tape_write_t *w, const char *text, errmsg_t *err);
  * 0, or -1 with an error message and E2BIG, EINVAL, ENOMEM or an error of pwritev(2). */
 int tape_write_records(tape_write_t *w, uint64_t id, const char *text, errmsg_t *err);
 bool tape_write_knows(const tape_write_t *w, uint64_t id); /* is it? */
+/* Write what writers have pinned from the next step on.  `number` of a pin, and `owner`, say which
+ * block it is: one that was in the last call for this writer is not written again.  An empty block
+ * is none.  0, or -1 with an error message and an error of pwritev(2). */
+int tape_write_pins(tape_write_t *w, const struct tape_pin *pins, const uint64_t *owners,
+                    errmsg_t *err);
 /* Write the data of each writer in a step, whose number is larger than those before (else EEXIST).
  * After an error the step is not in the file, and another one may be written. */
 int tape_write_step(tape_write_t *w, uint64_t number, uint64_t time,

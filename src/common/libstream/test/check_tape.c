@@ -232,6 +232,132 @@ START_TEST(cut_off)
 }
 END_TEST
 
+/* What each writer has pinned as of step 10 + i. */
+static const char *const pinned[WRITERS][STEPS + 1] = {{"first", "first", "later", NULL},
+                                                       {NULL, NULL, "mesh", "mesh"}};
+
+static int put_pins(tape_write_t *w, size_t i, uint64_t owner)
+{
+    static _Alignas(64) char data[WRITERS][64];
+    struct tape_pin pins[WRITERS] = {{{NULL, 0}, 0}, {{NULL, 0}, 0}};
+    uint64_t owners[WRITERS];
+
+    for (uint32_t k = 0; k < WRITERS; k++)
+        owners[k] = owner + k;
+    for (uint32_t k = 0; k < WRITERS; k++) {
+        if (!pinned[k][i])
+            continue;
+        strcpy(data[k], pinned[k][i]);
+        pins[k] = (struct tape_pin){{data[k], strlen(data[k])}, strlen(data[k]) + data[k][0]};
+    }
+    return tape_write_pins(w, pins, owners, &err);
+}
+
+static void check_pins(const tape_t *t, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct tape_pin pins[WRITERS];
+
+        ck_assert_msg(tape_pins(t, i, pins, &err) == 0, "%s", err.text);
+        for (uint32_t k = 0; k < WRITERS; k++) {
+            const struct tape_block *b = &pins[k].block;
+
+            ck_assert_uint_eq(b->len, pinned[k][i] ? strlen(pinned[k][i]) : 0);
+            ck_assert(b->len == 0 || memcmp(b->data, pinned[k][i], b->len) == 0);
+            ck_assert_uint_eq((uintptr_t)b->data % 64, 0);
+            ck_assert_uint_eq(pins[k].number > 0, b->len > 0);
+        }
+    }
+}
+
+static size_t make_pinned(size_t steps, size_t *ends)
+{
+    tape_write_t *w;
+    struct stat st;
+
+    unlink(path);
+    ck_assert_ptr_nonnull(w = tape_write_open(path, "heat", WRITERS, false, &err));
+    for (size_t i = 0; i < steps; i++) {
+        ck_assert_int_eq(put_pins(w, i, 7), 0);
+        ck_assert_int_eq(put_step(w, 10 + i), 0);
+        ck_assert_int_eq(stat(path, &st), 0);
+        ends[i] = (size_t)st.st_size;
+    }
+    ck_assert_int_eq(tape_write_end(w, &err), 0);
+    tape_write_destroy(w);
+    return steps;
+}
+
+/* What is pinned is found with each step, wherever the file was cut off, and it is stored once. */
+START_TEST(pins)
+{
+    static _Alignas(64) unsigned char buf[SIZE_MAX_FILE];
+    size_t ends[STEPS + 1];
+    size_t count = make_pinned(STEPS + 1, ends);
+    size_t size = file_read(buf);
+    tape_t *t;
+
+    ck_assert_ptr_nonnull(t = tape_open(path, &err));
+    ck_assert(tape_info(t)->complete);
+    check_steps(t, count);
+    check_pins(t, count);
+    tape_destroy(t);
+    for (const char *const *p = (const char *[]){"first", "later", "mesh", NULL}; *p; p++) {
+        unsigned char *at = memmem(buf, size, *p, strlen(*p));
+
+        ck_assert_ptr_nonnull(at);
+        ck_assert_ptr_null(memmem(at + 1, size - (size_t)(at + 1 - buf), *p, strlen(*p)));
+    }
+    for (size_t len = 256; len < size; len++) {
+        size_t n = 0;
+
+        while (n < count && ends[n] <= len)
+            n++;
+        ck_assert_ptr_nonnull(t = tape_read(buf, len, "memory", &err));
+        check_steps(t, n);
+        check_pins(t, n);
+        tape_destroy(t);
+    }
+    for (size_t i = 256; i < ends[count - 1]; i++) { /* the whole file without its index */
+        size_t n = 0;
+
+        while (n < count && ends[n] <= i)
+            n++;
+        buf[i] ^= 0x10;
+        ck_assert_ptr_nonnull(t = tape_read(buf, ends[count - 1], "memory", &err));
+        ck_assert_uint_eq(tape_count(t), n);
+        check_pins(t, n);
+        tape_destroy(t);
+        buf[i] ^= 0x10;
+    }
+}
+END_TEST
+
+/* One that goes on writes again what is pinned; without that, nothing is. */
+START_TEST(pins_continued)
+{
+    size_t ends[STEPS + 1];
+    struct tape_pin found[WRITERS];
+    tape_write_t *w;
+    tape_t *t;
+
+    make_pinned(1, ends);
+    ck_assert_ptr_nonnull(w = tape_write_open(path, "heat", WRITERS, true, &err));
+    ck_assert_int_eq(put_step(w, 11), 0);
+    ck_assert_int_eq(put_pins(w, 2, 7), 0);
+    ck_assert_int_eq(put_step(w, 12), 0);
+    tape_write_destroy(w);
+    ck_assert_ptr_nonnull(t = tape_open(path, &err));
+    check_steps(t, 3);
+    check_pins(t, 1);
+    ck_assert_int_eq(tape_pins(t, 1, found, &err), 0);
+    ck_assert_uint_eq(found[0].block.len, 0);
+    ck_assert_int_eq(tape_pins(t, 2, found, &err), 0);
+    ck_assert_uint_eq(found[1].block.len, strlen("mesh"));
+    tape_destroy(t);
+}
+END_TEST
+
 /* Any byte of one that was interrupted is changed: only steps that are before it are seen. */
 START_TEST(changed)
 {
@@ -445,8 +571,8 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {named,    round_trip, cut_off,  changed, changed_index,
-                                  refusals, no_room,    extremes, golden};
+    const TTest *const tests[] = {named,   round_trip, cut_off, changed, changed_index, refusals,
+                                  no_room, extremes,   golden,  pins,    pins_continued};
     TCase *tc = tcase_create("tape");
 
     tcase_set_timeout(tc, 60);
