@@ -37,11 +37,11 @@ static void check_sketch(const uint8_t *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     errmsg_t err = {""};
-    stream_format_t *f = stream_format_parse((const char *)data, size, &err), *native, *again;
+    stream_format_t *f, *native, *again;
     stream_convert_t *c;
 
     check_sketch(data, size);
-    if (!f) {
+    if (!(f = stream_format_parse((const char *)data, size, &err))) {
         MUST(errno == EPROTO && err.text[0]);
         return 0;
     }
