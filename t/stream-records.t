@@ -125,5 +125,48 @@ is "$(cat cell.json)" '{"step":0,"name":"cell","format":"cell","values":[{"x":1,
 is "$(cut -f 1-3,5 lines.out)" $'0\t0\tatom\trecord[2]\n0\t0\tcell\trecord[4] at 0 of 4' \
     "without --var they are described"
 
+# Projections of records in a transform.
+cat >project.lua <<'END'
+transform(function(s)
+    s:put("id", s:get("atom.id", 1, 0))
+    s:put("mass", s:get("atom.mass"))
+    s:put("x", s:get("cell.x"):scale(0.5))
+    s:put("hot", s:get("cell.hot"))
+end)
+END
+"$FLUX" stream transform projected --out=fields --lua=project.lua &
+transform=$!
+for var in id mass x hot; do
+    "$FLUX" stream cat --var=$var --slice=: fields >$var.out &
+    cats="${cats-} $!"
+done
+wait_until 20 has projected readers 1
+wait_until 20 has fields readers 4
+"$FLUX" stream record --count=1 projected atoms.rec &
+record=$!
+wait_until 20 has projected readers 2
+ok "records are written for a transform" "$RECORDS" atoms projected 2
+wait $record
+wait $transform
+is $? 0 "a transform takes fields of records"
+# shellcheck disable=SC2086 # numbers
+wait $cats
+is "$(cut -f 2 id.out)/$(cut -f 2 mass.out)" "1 2/0.0 3.25" "of a local array"
+is "$(cut -f 2 x.out)/$(cut -f 2 hot.out)" "0.0 0.5 1.0 1.5/false false true true" "and of a global one"
+while read -r name why; do
+    echo "transform(function(s) s:get('$name') end)" >bad.lua
+    "$FLUX" stream replay --name="bad.$name" atoms.rec &
+    replay=$!
+    exits 1 "a transform that gets $name" "$FLUX" stream transform "bad.$name" --out=bad.out --lua=bad.lua
+    like "$err" "step 0 of stream 'bad.$name': .*$why" "fails: $why"
+    wait $replay
+done <<'END'
+atom get one of their fields
+atom.near not a number
+atom.none no field 'none'
+atom.id.x field atom.id is not a record
+none.id no variable 'none.id'
+END
+
 release
 finish

@@ -51,8 +51,9 @@ struct flux_transform_step {
     unsigned inputs;
     /* Name of the i-th variable of an input (of its writer 0); NULL beyond the last one. */
     const char *(*name)(const struct flux_transform_step *st, unsigned input, size_t i);
-    /* A variable of an input; its memory is read-only, and valid during the call.  0, or -1: it
-     * does not exist; why() has the error message. */
+    /* A variable of an input; its memory is read-only, and valid during the call.  With '.' and the
+     * name of a field, that field of all records of a variable: a number, or an array of a fixed
+     * shape.  0, or -1: it does not exist; why() has the error message. */
     int (*get)(const struct flux_transform_step *st, unsigned input, const char *var, uint32_t rank,
                struct flux_transform_array *out);
     /* Add a variable to the result.  Its data must stay until the next call for a step, or

@@ -28,6 +28,7 @@
 #include "libflux/paths.h"
 #include "libstream/elem.h"
 #include "libstream/stream_transform.h"
+#include "libtransform/project.h"
 #include "libtransform/tarray.h"
 #include "libtransform/transform.h"
 #include "libutil/filetrust.h"
@@ -56,10 +57,11 @@ struct stage {
     size_t room;
 };
 
-/* Memory of an array that was joined from pieces; the data follow, aligned. */
+/* Memory of an array that was joined from pieces; the data follow, aligned, or are elsewhere. */
 struct whole {
     struct whole *next;
-    char pad[56];
+    void *own;
+    char pad[48];
 };
 
 struct transform {
@@ -86,6 +88,7 @@ static void forget_wholes(transform_t *t)
         struct whole *w = t->wholes;
 
         t->wholes = w->next;
+        free(w->own);
         free(w);
     }
 }
@@ -220,9 +223,31 @@ static int whole_get(struct call *c, flux_stream_t *s, const char *var,
         return errmsg_fail(&c->err, ENOMEM, "out of memory for the %zu bytes of variable '%s'",
                            out->size, var);
     w->next = c->t->wholes;
+    w->own = NULL;
     c->t->wholes = w;
     out->data = w + 1;
     return flux_stream_get_box(s, var, NULL, NULL, NULL, w + 1, out->size, &c->err);
+}
+
+/* A field of all records of a variable. */
+static int field_get(struct call *c, flux_stream_t *s, const char *var, uint32_t rank,
+                     struct flux_transform_array *out)
+{
+    void *own;
+    int rc = project_get(s, var, rank, out, &own, &c->err);
+    struct whole *w;
+
+    if (!own)
+        return rc;
+    if (!(w = malloc(sizeof(*w))))
+        rc = errmsg_fail(&c->err, ENOMEM, "out of memory for variable '%s'", var);
+    else {
+        *w = (struct whole){.next = c->t->wholes, .own = own};
+        c->t->wholes = w;
+        own = NULL;
+    }
+    free(own);
+    return rc;
 }
 
 static int stream_get(struct call *c, flux_stream_t *s, const char *var, uint32_t rank,
@@ -237,12 +262,18 @@ static int stream_get(struct call *c, flux_stream_t *s, const char *var, uint32_
     if (all && flux_stream_writers(s) == 1)
         rank = 0;
     if (flux_stream_inquire(s, rank, var, &in, &c->err) < 0) {
-        if (errno != ENOENT || rank == FLUX_TRANSFORM_ALL ||
-            flux_stream_get(s, rank, var, &out->data, &out->size, &c->err) < 0)
+        if (errno != ENOENT)
             return -1;
+        if (rank == FLUX_TRANSFORM_ALL ||
+            flux_stream_get(s, rank, var, &out->data, &out->size, NULL) < 0)
+            return strchr(var, '.') ? field_get(c, s, var, rank, out) : -1;
         out->count[0] = out->size; /* it has no description */
         return 0;
     }
+    if (in.format > 0)
+        return errmsg_fail(&c->err, EINVAL,
+                           "variable '%s' has records: get one of their fields, as '%s.FIELD'", var,
+                           var);
     if (all && in.global) /* the only writer has the whole array, or there are holes */
         memcpy(in.count, in.shape, sizeof(in.count));
     shape = (struct tarray){.type = stream_elem_by_name(in.type), .ndims = in.ndims};
