@@ -90,7 +90,7 @@ static void check_encoder(const struct record *r, const stream_format_t *native)
 
 static void check_random(uint64_t seed)
 {
-    struct chance c = {seed};
+    struct chance c = {.seed = seed};
     errmsg_t err = {""};
     stream_format_t *f = stream_format_create(value_table(&c), &err), *native, *parsed;
 
@@ -121,7 +121,7 @@ END_TEST
 /* Programs of different versions. */
 static void check_later(uint64_t seed)
 {
-    struct chance c = {seed};
+    struct chance c = {.seed = seed};
     errmsg_t err = {""};
     struct stream_table *t = value_table(&c);
     stream_format_t *f = stream_format_create(t, &err);
@@ -188,7 +188,7 @@ static void check_again(const stream_format_t *f, const void *rec)
 /* Whatever is changed in a body, reading it ends, within its bytes. */
 static void check_changed(uint64_t seed)
 {
-    struct chance c = {seed};
+    struct chance c = {.seed = seed};
     stream_format_t *f = stream_format_create(value_table(&c), NULL);
     stream_format_t *native = stream_format_native(f, NULL);
     enum stream_order order = orders[chance(&c, 2)];
