@@ -14,6 +14,10 @@
  * an ancestor if its parent is dead (core_late.c), and so does an orphan, whose hello names the
  * ranks below it (core_heal.c).
  *
+ * Flapping: a child that joins the running session and is lost within BOUNCE_STAY seconds, more than
+ * BOUNCES_FREE times in a row, is held off: its next welcome has to wait, each time twice as long.
+ * Each join and each loss of a rank costs the whole session events and work of its services.
+ *
  * Invariants:
  *  1. `up` and `lost` are disjoint.
  *  2. A child is welcomed once for each time that it connects: a child that is up is not welcomed.
@@ -31,13 +35,18 @@
 #include "libutil/invariant.h"
 
 #define REPORT_LATE 2.
+#define BOUNCE_STAY 10. /* seconds after which a rank that has joined is not flapping */
+#define BOUNCES_FREE 3  /* losses in a row without a delay; later ones delay the next welcome ... */
+#define BOUNCE_DELAY 1. /* ... by this number of seconds, twice as long each time ... */
+#define BOUNCE_DOUBLINGS 5 /* ... up to this number of doublings; shorter than join_timeout */
 #define PROTOCOL_VERSION 1
 
 struct join {
     flux_watcher_t *timer;
     flux_watcher_t *report_timer;
-    flux_watcher_t *boot_timer; /* timer of the root */
-    bool boot_over;             /* boot_timeout has passed */
+    flux_watcher_t *boot_timer;   /* timer of the root */
+    flux_watcher_t *bounce_timer; /* a child that is held off may be welcomed */
+    bool boot_over;               /* boot_timeout has passed */
     bool local_ready;
     bool report_now; /* late: report without waiting for the whole subtree */
 };
@@ -179,6 +188,49 @@ void join_hello_again(core_t *c, struct peer *p)
     flux_msg_destroy(hello);
 }
 
+void join_bounced(core_t *c, struct peer *p)
+{
+    double now = flux_reactor_now(c->r);
+    unsigned n;
+
+    if (c->state != CORE_RUN || p->joined <= 0. || now - p->joined >= BOUNCE_STAY) {
+        p->bounces = 0;
+        p->not_before = 0.;
+        return;
+    }
+    if (++p->bounces <= BOUNCES_FREE)
+        return;
+    n = p->bounces - BOUNCES_FREE - 1;
+    n = n < BOUNCE_DOUBLINGS ? n : BOUNCE_DOUBLINGS;
+    p->not_before = now + BOUNCE_DELAY * (double)(1u << n);
+    core_log(c, LOG_WARNING,
+             "rank %u is lost again soon after it joined, %u times in a row: it may not join for "
+             "%g s: see the messages of its broker for the reason",
+             p->rank, p->bounces, p->not_before - now);
+}
+
+/* Returns whether the child is held off.  Its hello is then handled later. */
+static bool held_off(core_t *c, const struct peer *p)
+{
+    double wait = p->not_before - flux_reactor_now(c->r);
+
+    if (wait <= 0.)
+        return false;
+    if (!flux_watcher_active(c->join->bounce_timer))
+        flux_timer_start(c->join->bounce_timer, wait, 0.);
+    return true;
+}
+
+static void bounce_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    core_t *c = arg;
+
+    for (uint32_t i = 0; i < c->nchildren; i++) {
+        if (c->children[i]->not_before > 0.)
+            join_hello_again(c, c->children[i]);
+    }
+}
+
 /* `elsewhere`: another broker may welcome it, or this one later. */
 static void refuse(core_t *c, struct peer *p, const char *reason, bool elsewhere)
 {
@@ -209,6 +261,14 @@ static void note_keys(core_t *c, const struct control_hello *h)
     if (ranks)
         keys_note(c, ranks, h->keys);
     idset_destroy(ranks);
+}
+
+/* Returns whether it is too early to welcome this child, which is not expected.  `late`: its place
+ * is below another broker. */
+static bool must_wait(core_t *c, struct peer *p, const struct control_hello *h, bool late)
+{
+    return (!h->below && held_off(c, p)) || return_must_wait(c, p, h->below) ||
+           (late && late_must_wait(c, p)) || (h->below && heal_must_wait(c, p));
 }
 
 void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
@@ -245,15 +305,14 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
         errmsg_set(&why, "rank %u does not expect it any longer", c->cfg.rank);
     else if (h->below && !heal_accepts(c, p, h, &why))
         elsewhere = !heal_now(c);
-    else if (expected ? !p->event_up
-                      : return_must_wait(c, p, h->below) || (late && late_must_wait(c, p)) ||
-                            (h->below && heal_must_wait(c, p))) {
+    else if (expected ? !p->event_up : must_wait(c, p, h, late)) {
         flux_msg_destroy(p->hello);
         p->hello = flux_msg_incref(msg);
         return;
     } else {
         p->up = !expected;
         p->absent = p->leaving = p->former = p->waited = false;
+        p->joined = core_session_runs(c) ? flux_reactor_now(c->r) : 0.;
         note_keys(c, h);
         if (late)
             late_take(c, p);
@@ -418,6 +477,7 @@ void join_stop(core_t *c)
 {
     flux_watcher_stop(c->join->timer);
     flux_watcher_stop(c->join->boot_timer);
+    flux_watcher_stop(c->join->bounce_timer);
 }
 
 int join_init(core_t *c)
@@ -426,7 +486,8 @@ int join_init(core_t *c)
 
     return j && (j->timer = flux_timer_create(c->r, join_timer_cb, c)) &&
                    (j->report_timer = flux_timer_create(c->r, report_late_cb, c)) &&
-                   (j->boot_timer = flux_timer_create(c->r, boot_timer_cb, c))
+                   (j->boot_timer = flux_timer_create(c->r, boot_timer_cb, c)) &&
+                   (j->bounce_timer = flux_timer_create(c->r, bounce_timer_cb, c))
                ? 0
                : -1;
 }
@@ -440,5 +501,6 @@ void join_destroy(core_t *c)
     flux_watcher_destroy(j->timer);
     flux_watcher_destroy(j->report_timer);
     flux_watcher_destroy(j->boot_timer);
+    flux_watcher_destroy(j->bounce_timer);
     free(j);
 }

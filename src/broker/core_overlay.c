@@ -273,6 +273,8 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
     }
     /* An orphan that was not welcomed here tries again, here or at another broker. */
     tries = !p->up && topology_parent(overlay_tree(c), p->rank) != c->cfg.rank;
+    if (p->up)
+        join_bounced(c, p);
     peer_gone(c, p, why, heal_now(c) ? &again : NULL);
     if (c->state >= CORE_DOWN)
         children_gone(c);

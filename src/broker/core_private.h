@@ -52,6 +52,9 @@ struct peer {
     double since;          /* child: time when it came back; 0: it was always there */
     double due;            /* child: earliest time for its move, or for the return of its subtree */
     unsigned flaps;        /* child: number of times that it came back and was soon lost again */
+    double joined;         /* child: time of its welcome in a running session; 0: earlier */
+    unsigned bounces;      /* child: number of times in a row that it joined and was soon lost */
+    double not_before;     /* child: time before which it is not welcomed; 0: none */
     struct list_node node; /* former parent: core.formers */
     bool other_term;       /* it has sent a message of another term, which was logged */
     bool fresh;            /* child: adopted; it may not have got its welcome, and try elsewhere */
@@ -303,6 +306,8 @@ void join_report(core_t *c);                      /* send the report that is due
 void join_lost(core_t *c); /* ranks are lost: check whether others are awaited */
 void join_run(core_t *c);  /* the session runs, and this broker with it */
 void join_hello_again(core_t *c, struct peer *p); /* handle the hello that was kept, if any */
+/* A child that was up is lost: hold it off if that happens repeatedly. */
+void join_bounced(core_t *c, struct peer *p);
 void join_fill_hello(const core_t *c, struct control_hello *h); /* common fields of hellos */
 control_handler join_hello_cb, join_welcome_cb, join_refused_cb;
 

@@ -356,6 +356,40 @@ START_TEST(flaps)
 }
 END_TEST
 
+/* A rank that joins and dies repeatedly is held off, for longer each time. */
+START_TEST(bounces)
+{
+    struct cluster *cl = cl_up(3, "flat");
+    double held = 1.;
+
+    for (unsigned i = 0; i < 10; i++) {
+        cl_kill(cl, 1);
+        cl_sleep(cl, 0.1);
+        expect_ranks(core_ranks_up(cl->nodes[0].core), "0,2");
+        start_again(cl, 1);
+        if (i >= 4) {
+            cl_sleep(cl, held - 0.2);
+            expect_ranks(core_ranks_up(cl->nodes[0].core), "0,2");
+            cl_sleep(cl, 0.2);
+            held = held < 32. ? 2. * held : held;
+        }
+        expect_ranks(core_ranks_up(cl->nodes[0].core), "0-2");
+    }
+    ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "4 times in a row: it may not join"));
+    ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "for 16 s:"));
+    ck_assert_ptr_null(strstr(cl->nodes[0].log, "rank 2 is lost again"));
+    expect_running(cl);
+    expect_routes(cl);
+    /* It stays, and is forgiven. */
+    cl_sleep(cl, 11.);
+    cl_kill(cl, 1);
+    cl_sleep(cl, 0.1);
+    start_again(cl, 1);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-2");
+    cl_free(cl);
+}
+END_TEST
+
 /* Requests and events pass all the time while subtrees return, with deaths of each of the three in
  * the middle: each request is answered once, those of one sender to one module arrive in order, and
  * each event comes once. */
@@ -486,8 +520,9 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {
-        restore_chain, restore_answers, restore_idempotent, ahead, too_late, noticed_late, flaps};
+    const TTest *const tests[] = {restore_chain, restore_answers, restore_idempotent,
+                                  ahead,         too_late,        noticed_late,
+                                  flaps,         bounces};
     TCase *tc = tcase_create("core_restore");
 
     tcase_set_timeout(tc, 60);
