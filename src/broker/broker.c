@@ -305,6 +305,14 @@ static bool alone(const struct broker *b)
     return b->restart || strcmp(boot_method(b->boot), "config") == 0;
 }
 
+/* Has the session ended because the broker of rank 0 was told to end, for instance as its host stops?
+ * Then this broker is to be started again, and to wait for the next session. */
+static bool ended_by_signal(const struct broker *b)
+{
+    return strcmp(boot_method(b->boot), "config") == 0 && !core_is_root(b->core) &&
+           core_down_announced(b->core) && core_exit_code(b->core) == 128 + SIGTERM;
+}
+
 /* May the launcher regard the end of this broker as orderly?  Not if it has given up joining: the
  * others would wait for it forever, unless the session may start without some ranks. */
 static bool in_order(struct broker *b, enum core_state state)
@@ -361,7 +369,7 @@ static void state_cb(core_t *c, enum core_state state, void *arg)
                  (!b->ran && !core_down_announced(c)))
             b->exit_code = core_exit_code(c);
         else
-            b->exit_code = 0;
+            b->exit_code = ended_by_signal(b) ? OVERLAY_EXIT_AGAIN : 0;
         b->orderly = !b->abandoned;
         flux_reactor_stop(b->r, 0);
         break;
