@@ -29,6 +29,19 @@ ok "the host returns: its broker joins" wait_until 30 up_is 0-7
 ok "the others stay where they are" tree_is 1:0 2:0 3:0 4:0 5:2 6:2 7:3
 is "$(at 1 kvs get before)" 1 "it serves"
 
+in_ns 0 ip link set port2 down
+in_ns 0 ip link set port4 down
+ok "two hosts vanish, one below the other" wait_until 60 up_is "0,2,4-7; lost: 1,3"
+wait "${pids[1]}" "${pids[3]}" 2>/dev/null
+in_ns 0 ip link set port4 up
+begin 3
+ok "the lower one returns: its broker joins above" wait_until 60 up_is "0,2-7; lost: 1"
+ok "where it lives" tree_is 3:0
+is "$(at 3 kvs get before)" 1 "it serves"
+in_ns 0 ip link set port2 up
+begin 1
+ok "the other one returns, too" wait_until 60 up_is 0-7
+
 : >fifo
 ok "the session ends" end_all
 netns_end

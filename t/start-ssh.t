@@ -147,6 +147,20 @@ like "$err" "rank 3 is absent: host 127.0.0.4 cannot be reached: ssh: " "is abse
 like "$out" "up +3 +0-2.*absent +1 +3" "in the session, too"
 like "$err" "broker 3 starts late on host 127.0.0.4" "when it can be reached, it is tried again"
 is "$(tail -n 1 <<<"$out")" 3 "and its broker joins"
+printf 'Host 127.0.0.2\nPort 1\nHost *\n' | cat - known >partly
+FLUX_SSH="ssh -F $TEST_DIR/partly" ok "a host with others below it" start --hosts='127.0.0.[1-4]' \
+    --topology=kary:1 --set=quorum=1 --set=boot.timeout=0.1s --set=overlay.settle=0 \
+    sh -c "until '$FLUX' up | grep -q '0,2-3'; do sleep 0.1; done
+    '$FLUX' up --long
+    '$FLUX' ping -c 1 3
+    cp known partly
+    until '$FLUX' up | grep -q '0-3'; do sleep 0.1; done
+    '$FLUX' overlay restore 1
+    '$FLUX' up --long"
+like "$err" "rank 1 is absent: host 127.0.0.2 cannot be reached: ssh: " "is absent"
+like "$out" $'\n *2 +up +0 +1 +1\n *3 +up +2 +2 +1\n' "those below it join above"
+like "$out" $'\nmoved: 2\n' "when it is there, they go to their place"
+like "$out" $'\n *1 +up +0 +1 +1\n *2 +up +1 +2 +1\n *3 +up +2 +3 +1$' "with those below them"
 printf 'Host 127.0.0.4\nPort 1\nHost *\n' | cat - known >partly
 FLUX_SSH="ssh -F $TEST_DIR/partly" fails "one that is needed" start --hosts='127.0.0.[1-4]' \
     --set=quorum=4 --set=boot.timeout=0.1s touch ran

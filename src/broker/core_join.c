@@ -444,7 +444,7 @@ static void join_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, voi
     core_log(c, LOG_CRIT,
              "rank %u got no welcome from its parent, rank %u, within %.0f s (join.timeout): "
              "giving up",
-             c->cfg.rank, c->parent->rank, c->cfg.join_timeout);
+             c->cfg.rank, topology_parent(c->topo, c->cfg.rank), c->cfg.join_timeout);
     overlay_shutdown(c, 1, "no welcome");
 }
 

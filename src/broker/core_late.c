@@ -146,8 +146,9 @@ static void timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
         return;
     }
     if (l->first)
-        core_log(c, LOG_NOTICE, "rank %u gets no welcome from its parent, rank %u: it tries to "
-                                "join at another broker above",
+        core_log(c, LOG_NOTICE,
+                 "rank %u gets no welcome from its parent, rank %u: it tries to "
+                 "join at another broker above",
                  c->cfg.rank, c->parent->rank);
     next(c);
 }
@@ -324,10 +325,8 @@ int late_init(core_t *c)
 {
     struct late *l = c->late = calloc(1, sizeof(*l));
 
-    return l && (l->cards = json_array()) &&
-                   (l->timer = flux_timer_create(c->r, timer_cb, c))
-               ? 0
-               : -1;
+    return l && (l->cards = json_array()) && (l->timer = flux_timer_create(c->r, timer_cb, c)) ? 0
+                                                                                               : -1;
 }
 
 void late_stop(core_t *c)

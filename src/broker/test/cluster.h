@@ -36,6 +36,7 @@ struct node {
     bool beside[MAX_NODES]; /* ... and to these, too */
     bool quiet[MAX_NODES];  /* gets no events from here */
     bool move_fails;        /* ... in vain, which the core has not been told yet */
+    bool unreached;         /* ... which it does not reach, and the core is not told */
     int moves;
     int life; /* of its key: another one has another key */
     char key[41];
@@ -166,6 +167,10 @@ static inline int cl_send(void *arg, enum core_plane plane, uint32_t rank, flux_
     struct node *nd = arg;
 
     ck_assert_uint_lt(rank, nd->cl->size);
+    if (plane == CORE_TREE && nd->unreached && nd->parent == rank) {
+        flux_msg_destroy(msg);
+        return 0;
+    }
     if (nd->cl->nodes[rank].dead) {
         errno = EHOSTUNREACH;
         return -1;
@@ -273,6 +278,7 @@ static inline int cl_move(void *arg, const struct control_card *card, errmsg_t *
         nd->cl->nodes[nd->parent].event_link[nd->rank])
         cl_push(nd->cl, CORE_TREE, nd->rank, nd->parent, NULL);
     nd->parent = card->rank;
+    nd->unreached = false;
     nd->moves++;
     /* One that is up is known by its key, but to those that have come back. */
     if (!to->dead && to->life == 0)
@@ -323,6 +329,13 @@ static inline void cl_quiet(void *arg, uint32_t rank)
     ((struct node *)arg)->quiet[rank] = true;
 }
 
+static inline bool cl_reached(void *arg, enum core_plane plane, uint32_t rank)
+{
+    const struct node *nd = arg;
+
+    return plane == CORE_TREE && nd->parent == rank && !nd->unreached && !nd->cl->nodes[rank].dead;
+}
+
 static const struct core_link_ops cl_link_ops = {.send = cl_send,
                                                  .publish = cl_publish,
                                                  .drop = cl_drop,
@@ -330,6 +343,7 @@ static const struct core_link_ops cl_link_ops = {.send = cl_send,
                                                  .by_key = true,
                                                  .card = cl_card,
                                                  .move = cl_move,
+                                                 .reached = cl_reached,
                                                  .beside = cl_beside,
                                                  .swap = cl_swap,
                                                  .quiet = cl_quiet};
@@ -567,7 +581,19 @@ static inline void cl_kill(struct cluster *cl, uint32_t rank)
 }
 
 /* Another broker of the rank of a dead one is started, and connects. */
-static inline void cl_restart(struct cluster *cl, uint32_t rank)
+static inline void cl_name_ancestors(struct node *nd)
+{
+    const topology_t *t = core_topology(nd->core);
+    struct control_card card = {.tree = "", .event = "", .key = "", .ticket = ""};
+
+    for (card.rank = topology_parent(t, nd->rank); card.rank != TOPOLOGY_NONE;
+         card.rank = topology_parent(t, card.rank))
+        ck_assert_int_eq(core_ancestor_add(nd->core, &card), 0);
+}
+
+/* Start a broker again.  `reaches`: it reaches its parent; otherwise it knows its ancestors, and has
+ * the key of before. */
+static inline void cl_restart_as(struct cluster *cl, uint32_t rank, bool reaches)
 {
     struct node *nd = &cl->nodes[rank];
     const topology_t *t = core_topology(nd->core);
@@ -575,7 +601,7 @@ static inline void cl_restart(struct cluster *cl, uint32_t rank)
     uint32_t next = topology_ring_next(t, rank);
     struct core_config cfg;
     char topology[64];
-    int life = nd->life + 1;
+    int life = nd->life + reaches;
 
     ck_assert(nd->dead);
     core_config_init(&cfg);
@@ -593,10 +619,20 @@ static inline void cl_restart(struct cluster *cl, uint32_t rank)
     memset(nd, 0, sizeof(*nd));
     nd->life = life;
     cl_node_create(cl, rank, &cfg);
-    core_peer_back(cl->nodes[parent].core, CORE_TREE, rank);
     core_peer_back(cl->nodes[next].core, CORE_RING, rank);
-    cl_event_links(cl, rank);
+    if (reaches) {
+        core_peer_back(cl->nodes[parent].core, CORE_TREE, rank);
+        cl_event_links(cl, rank);
+    } else {
+        cl_name_ancestors(nd);
+    }
+    nd->unreached = !reaches;
     ck_assert_int_eq(core_start(nd->core), 0);
+}
+
+static inline void cl_restart(struct cluster *cl, uint32_t rank)
+{
+    cl_restart_as(cl, rank, true);
 }
 
 /* --- endpoints --- */

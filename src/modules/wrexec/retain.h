@@ -28,8 +28,8 @@ struct retained {
     const uint8_t *data; /* valid until the next change */
 };
 
-retain_t *retain_create(void);     /* NULL with ENOMEM */
-void retain_destroy(retain_t *r);  /* NULL-safe, keeps errno */
+retain_t *retain_create(void);    /* NULL with ENOMEM */
+void retain_destroy(retain_t *r); /* NULL-safe, keeps errno */
 /* Copy a payload.  -1 with ENOMEM; then it has no number. */
 int retain_add(retain_t *r, enum wire_type type, const void *data, size_t len);
 /* The next frame to send; false: there is none. */

@@ -46,7 +46,7 @@ void uplink_send(uplink_t *u, enum wire_type type, uint64_t job, const struct io
 void uplinks_flush(uplinks_t *us);
 void uplinks_save(const uplinks_t *us, flux_handover_t *o);
 void uplinks_load(uplinks_t *us, flux_handover_t *o);
-uint32_t uplink_number(const uplink_t *u);                   /* from 1; 0 for NULL */
+uint32_t uplink_number(const uplink_t *u);                  /* from 1; 0 for NULL */
 uplink_t *uplinks_numbered(uplinks_t *us, uint32_t number); /* NULL: none */
 
 #endif

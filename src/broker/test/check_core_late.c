@@ -1,0 +1,167 @@
+/* check_core_late.c - ranks that join while the broker above them is dead. */
+#include "config.h"
+
+#include "heal_bed.h"
+#include "libutil/test/suite.h"
+
+#define SEEK 3. /* time for a round through all candidates; shorter than TIMEOUT */
+
+static void die(struct cluster *cl, const uint32_t *ranks, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        cl_kill(cl, ranks[i]);
+    cl_sleep(cl, 0.1);
+}
+
+static void start_late(struct cluster *cl, uint32_t rank)
+{
+    cl_restart_as(cl, rank, false);
+    cl_sleep(cl, SEEK);
+}
+
+static void expect_parent(struct cluster *cl, uint32_t rank, uint32_t parent)
+{
+    ck_assert_uint_eq(cl->nodes[rank].parent, parent);
+    for (uint32_t r = 0; r < cl->size; r++) {
+        if (!cl->nodes[r].dead)
+            ck_assert_msg(parent_of(cl, r, rank) == parent, "rank %u has rank %u below rank %u", r,
+                          rank, parent_of(cl, r, rank));
+    }
+}
+
+/* Rank 3 is started while rank 0 still waits for the earlier one as an orphan, or (1) has counted
+ * it as lost. */
+START_TEST(one)
+{
+    struct cluster *cl = cl_up(8, "kary:2");
+
+    die(cl, (const uint32_t[]){1, 3}, 2);
+    if (_i)
+        cl_sleep(cl, 2. * TIMEOUT);
+    else
+        expect_ranks(core_ranks_lost(cl->nodes[0].core), "1");
+    start_late(cl, 3);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "1,3");
+    ck_assert_int_eq(core_state(cl->nodes[3].core), CORE_WIRED);
+    core_local_ready(cl->nodes[3].core);
+    cl_sleep(cl, 0.1);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "1");
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0,2-7");
+    ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "rank 3 came back: incarnation 2"));
+    expect_running(cl);
+    expect_parent(cl, 3, 0);
+    expect_parent(cl, 7, 0);
+    expect_routes(cl);
+    /* It stays when its parent is back, and when that is lost again. */
+    start_again(cl, 1);
+    expect_parent(cl, 3, 0);
+    expect_routes(cl);
+    cl_kill(cl, 1);
+    cl_sleep(cl, 0.1);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "1");
+    expect_routes(cl);
+    /* It is lost itself, before it is ready or after: the next one joins, too. */
+    for (unsigned i = 0; i < 3; i++) {
+        cl_kill(cl, 3);
+        cl_sleep(cl, 0.1);
+        expect_ranks(core_ranks_lost(cl->nodes[0].core), "1,3");
+        ck_assert_uint_eq(parent_of(cl, 0, 3), 1);
+        start_late(cl, 3);
+        if (i == 1)
+            continue;
+        core_local_ready(cl->nodes[3].core);
+        cl_sleep(cl, 0.1);
+        expect_ranks(core_ranks_lost(cl->nodes[0].core), "1");
+        expect_parent(cl, 3, 0);
+        expect_routes(cl);
+    }
+    cl_free(cl);
+}
+END_TEST
+
+/* The nearest ancestor is not the root, and waits for the event on the loss. */
+START_TEST(nearest)
+{
+    struct cluster *cl = cl_up(15, "kary:2");
+
+    die(cl, (const uint32_t[]){3, 7}, 2);
+    start_late(cl, 7);
+    core_local_ready(cl->nodes[7].core);
+    cl_sleep(cl, 0.1);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "3");
+    expect_running(cl);
+    expect_parent(cl, 7, 1);
+    expect_routes(cl);
+    /* It heals as the others do. */
+    cl_kill(cl, 1);
+    cl_sleep(cl, 1.);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "1,3");
+    expect_parent(cl, 7, 0);
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
+/* All between it and the root are dead. */
+START_TEST(chain)
+{
+    struct cluster *cl = cl_up(6, "kary:1");
+
+    die(cl, (const uint32_t[]){4, 3, 2, 1}, 4);
+    cl_sleep(cl, 2. * TIMEOUT);
+    start_late(cl, 4);
+    core_local_ready(cl->nodes[4].core);
+    cl_sleep(cl, 0.1);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0,4-5");
+    expect_parent(cl, 4, 0);
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
+/* A rank that does not reach its parent is not welcome elsewhere while that is up: it tries its
+ * parent again. */
+START_TEST(parent_lives)
+{
+    struct cluster *cl = cl_up(8, "kary:2");
+
+    die(cl, (const uint32_t[]){3}, 1);
+    start_late(cl, 3);
+    ck_assert_ptr_nonnull(
+        strstr(cl->nodes[0].log, "rank 3 was refused: rank 1, which is nearer to it, is not lost"));
+    ck_assert_uint_eq(cl->nodes[3].moves, 2);
+    core_local_ready(cl->nodes[3].core);
+    cl_sleep(cl, 0.1);
+    expect_parent(cl, 3, 1);
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
+/* Who is welcome nowhere gives up. */
+START_TEST(nobody)
+{
+    struct cluster *cl = cl_up(8, "kary:2");
+
+    die(cl, (const uint32_t[]){1, 3}, 2);
+    cl->nodes[0].dead = true;
+    cl_restart_as(cl, 3, false);
+    cl_sleep(cl, 100.);
+    ck_assert_ptr_nonnull(strstr(cl->nodes[3].log, "got no welcome"));
+    ck_assert_int_eq(core_exit_code(cl->nodes[3].core), 1);
+    cl_free(cl);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {nearest, chain, parent_lives, nobody};
+    TCase *tc = tcase_create("core_late");
+
+    tcase_set_timeout(tc, 60);
+    tcase_add_checked_fixture(tc, healing, NULL);
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+        tcase_add_test(tc, tests[i]);
+    tcase_add_loop_test(tc, one, 0, 2);
+    return run_case("core_late", tc);
+}
