@@ -23,11 +23,14 @@
 
 struct names_call;
 
+#define TRIES_MAX 20 /* a try fails when a broker dies */
+
 struct one {
     struct names_call *c;
     char key[PMIX_MAX_KEYLEN + 1];
     char *port; /* the port to publish, or the one that was found */
     flux_future_t *f;
+    unsigned tries;
 };
 
 struct names_call {
@@ -147,6 +150,8 @@ static void answer_lookup(struct names_call *c)
     PMIX_PDATA_FREE(data, room);
 }
 
+static int send_one(struct names_call *c, struct one *o);
+
 static void one_cb(flux_future_t *f, void *arg)
 {
     struct one *o = arg;
@@ -155,6 +160,11 @@ static void one_cb(flux_future_t *f, void *arg)
     errmsg_t err;
     int rc = 0;
 
+    /* A broker on the way has died.  The next request waits in the broker here for another way. */
+    if (flux_future_errnum(f) == EHOSTUNREACH && o->tries < TRIES_MAX && send_one(c, o) == 0) {
+        flux_future_destroy(f);
+        return;
+    }
     if (c->found && (rc = flux_rpc_get_struct(f, &wrexec_named_schema, &res, &err)) == 0)
         o->port = strdup(res.port);
     else if (!c->found)
@@ -170,6 +180,30 @@ static void one_cb(flux_future_t *f, void *arg)
     call_free(c);
 }
 
+static int send_one(struct names_call *c, struct one *o)
+{
+    char service[PMIX_MAX_KEYLEN + 8];
+    struct wrexec_name name = {.id = c->pd->id,
+                               .op = c->op,
+                               .service = service,
+                               .port = o->port,
+                               .wait = c->wait,
+                               .repeated = o->tries > 0};
+    flux_t *h = pmixd_handle(c->pd, NULL);
+    flux_future_t *f;
+
+    snprintf(service, sizeof(service), "pmix:%s", o->key);
+    f = h ? flux_rpc_struct(h, "wrexec.name", &wrexec_name_schema, &name, FLUX_NODEID_ROOT, 0)
+          : NULL;
+    if (!f || flux_future_then(f, c->timeout > 0 ? c->timeout : -1., one_cb, o) < 0) {
+        flux_future_destroy(f);
+        return -1;
+    }
+    o->f = f;
+    o->tries++;
+    return 0;
+}
+
 static void names_run(struct pmixd *pd, struct call *call)
 {
     struct names_call *c = (struct names_call *)(void *)call;
@@ -179,14 +213,8 @@ static void names_run(struct pmixd *pd, struct call *call)
     c->left = c->n;
     for (size_t i = 0; h && i < c->n; i++) {
         struct one *o = &c->ones[i];
-        char service[PMIX_MAX_KEYLEN + 8];
-        struct wrexec_name name = {pd->id, c->op, service, o->port, c->wait};
 
-        snprintf(service, sizeof(service), "pmix:%s", o->key);
-        o->f = flux_rpc_struct(h, "wrexec.name", &wrexec_name_schema, &name, FLUX_NODEID_ROOT, 0);
-        if (c->found)
-            o->port = NULL;
-        if (!o->f || flux_future_then(o->f, c->timeout > 0 ? c->timeout : -1., one_cb, o) < 0)
+        if (send_one(c, o) < 0)
             break;
         sent++;
     }

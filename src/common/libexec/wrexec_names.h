@@ -24,7 +24,8 @@ struct wrexec_name {
     const char *op;
     const char *service;
     const char *port;
-    bool wait; /* a look-up is answered when the name is published */
+    bool wait;     /* a look-up is answered when the name is published */
+    bool repeated; /* the answer to an earlier copy may have been lost with a broker */
 };
 extern const struct flux_schema wrexec_name_schema;
 

@@ -45,8 +45,10 @@
  *    wrexec.down    raw -> (empty), to the same child: the frames that go down
  *    wrexec.known   to rank 0, raw -> raw: entries of u64 job, u64 random number of its launch, of
  *                   jobs that have lost their parent; the answer has those that rank 0 does not run
- *    wrexec.spawn   to rank 0, raw: u64 job or group, u32 1 if by PMIx, then the frame SPAWN
- *                   without its first number -> struct wrexec_spawned: more tasks for a running job
+ *    wrexec.spawn   to rank 0, raw: u64 job or group, u32 WREXEC_SPAWN_ flags, u64 number of this
+ *                   request, then the frame SPAWN without its first number -> struct
+ *                   wrexec_spawned: more tasks for a running job.  A request whose answer was lost
+ *                   with a broker is sent again with the same number
  *    wrexec.host    {} -> struct wrexec_host: from rank 0, to any rank
  *    wrexec.remains {} -> {}: from the module resrc of rank 0, to a rank that came back: answered
  *                   when no process of an earlier broker of the rank is left; EBUSY: some are left
@@ -182,7 +184,9 @@ struct wrexec_spawned {
     const char *name; /* of the namespace in which the new tasks are */
 };
 extern const struct flux_schema wrexec_spawned_schema;
-#define WREXEC_SPAWN_HEAD 20
+#define WREXEC_SPAWN_HEAD 28
+#define WREXEC_SPAWN_PMIX 1     /* a task asks by PMIx */
+#define WREXEC_SPAWN_REPEATED 2 /* an earlier copy may have been served */
 
 /* Encoder of wrexec.launch:  "WXL1", then for each job
  *    u32 JSON length, u32 files, u32 argc, u32 strings length, u32 environment length

@@ -65,6 +65,9 @@ struct coord_job {
     struct list_node groups;  /* groups of tasks that tasks of the job have spawned */
     uint32_t spawned;         /* number of tasks spawned so far */
     json_t *failed_tasks;     /* failed tasks of groups that are over, as in struct wrexec_result */
+    struct list_node answers; /* the last answers to requests for groups, newest last */
+    uint32_t nanswers;
+    uint64_t asker;           /* of a group: number of its request */
     struct coord_job *parent; /* job of a group; NULL: this is a job */
     struct list_node group;   /* in parent->groups */
     flux_msg_t *spawn_req;    /* NULL: it has been answered */
@@ -101,6 +104,7 @@ void coord_hosts_load(struct coord_hosts *hs, flux_handover_t *o);
 void coord_spawn_refuse(struct coord_job *g, int errnum, const char *text);
 /* End a group: merge its results into those of its job. */
 void coord_spawn_over(struct coord_job *g, json_t *failed);
+void coord_spawn_free(struct coord_job *rj);
 void coord_spawn_save(const struct coord_job *rj, flux_handover_t *o);
 void coord_spawn_load(struct coord_job *rj, flux_handover_t *o);
 void coord_spawn_link(struct coord *r, flux_handover_t *o); /* after all jobs */

@@ -52,6 +52,7 @@ struct coord_job *coord_job_create(struct coord *r, struct subjob *j)
     list_init(&rj->waiting);
     list_init(&rj->groups);
     list_init(&rj->group);
+    list_init(&rj->answers);
     if ((j->spec->flags & WIRE_F_STDIN_ALL) &&
         !(rj->taken = calloc(j->nnodes, sizeof(*rj->taken)))) {
         free(rj);
@@ -68,14 +69,13 @@ void coord_job_free(struct coord_job *rj)
     list_remove(&rj->group);
     LIST_FOREACH_SAFE(it, tmp, &rj->groups)
     list_remove(it);
-    flux_msg_destroy(rj->spawn_req);
+    coord_spawn_free(rj);
     json_decref(rj->failed_tasks);
     if (rj->l)
         coord_client_free(rj->l);
     coord_output_forget(rj->coord->output, rj);
     flux_watcher_destroy(rj->grace);
     buf_destroy(rj->outbuf);
-    idset_destroy(rj->started);
     free(rj->fail_text);
     free(rj->taken);
     free(rj);

@@ -27,7 +27,9 @@
  *  1. Every request gets one answer.  If all tasks run, the answer is the name of the namespace.
  *     Otherwise it is an error, no task of the group remains, and the job does not fail.
  *  2. A request is refused if the job is ending or has GROUPS_MAX groups.
- *  3. The infos `wdir`, `path` and `env` (NAME=VALUE, repeatable) are used; other infos are
+ *  3. A request whose answer was lost with a broker comes again.  Then no second group is started:
+ *     the answer of the first one follows, or is given again.
+ *  4. The infos `wdir`, `path` and `env` (NAME=VALUE, repeatable) are used; other infos are
  *     ignored.
  */
 #include "config.h"
@@ -45,11 +47,21 @@
 #include "libutil/strbuf.h"
 
 #define GROUPS_MAX 4096
+#define ANSWERS_MAX 1024 /* that are kept; a task has one request under way */
+
+struct answer {
+    struct list_node node;
+    uint64_t asker;
+    int errnum; /* 0: the name of the group */
+    char text[];
+};
 
 /* A decoded request. */
 struct asked {
     uint64_t id;
     bool pmix; /* the request was made by PMIx */
+    bool repeated;
+    uint64_t asker;
     struct pmi_spawn_request req;
     const char *fixed[WIRE_STRINGS];
     const char *env;
@@ -63,11 +75,13 @@ static int read_request(const flux_msg_t *msg, struct asked *a, errmsg_t *err)
     const char *strings;
     uint32_t envc;
 
-    if (!p || len < WREXEC_SPAWN_HEAD || (n = le_get32(p + 12)) > len - WREXEC_SPAWN_HEAD)
+    if (!p || len < WREXEC_SPAWN_HEAD || (n = le_get32(p + 20)) > len - WREXEC_SPAWN_HEAD)
         return errmsg_fail(err, EPROTO, "a request to spawn is cut off");
     a->id = le_get64(p);
-    a->pmix = le_get32(p + 8) != 0;
-    envc = le_get32(p + 16);
+    a->pmix = (le_get32(p + 8) & WREXEC_SPAWN_PMIX) != 0;
+    a->repeated = (le_get32(p + 8) & WREXEC_SPAWN_REPEATED) != 0;
+    a->asker = le_get64(p + 12);
+    envc = le_get32(p + 24);
     strings = (const char *)p + WREXEC_SPAWN_HEAD + n;
     len -= WREXEC_SPAWN_HEAD + n;
     if (!exec_wire_strings_ok(strings, len, (size_t)WIRE_STRINGS + envc))
@@ -256,8 +270,8 @@ static json_t *commands_of(const struct asked *a, strbuf_t *sb, uint32_t *argc)
     return commands;
 }
 
-static void start(struct coord *r, struct coord_job *top, const flux_msg_t *msg, struct spec *spec,
-                  const struct launchrec *rec)
+static void start(struct coord *r, struct coord_job *top, const flux_msg_t *msg, uint64_t asker,
+                  struct spec *spec, const struct launchrec *rec)
 {
     errmsg_t err = {"out of memory"};
     struct launchrec placed = *rec;
@@ -280,6 +294,7 @@ static void start(struct coord *r, struct coord_job *top, const flux_msg_t *msg,
     j->nonce = flux_random(r->ctx->h);
     j->rj->parent = top;
     j->rj->spawn_req = flux_msg_incref(msg);
+    j->rj->asker = asker;
     list_append(&top->groups, &j->rj->group);
     top->spawned += exec_layout_ntasks(spec->layout);
     subjob_launch(j, j->ranks, &placed);
@@ -325,13 +340,49 @@ static int launch(struct coord *r, struct coord_job *top, const flux_msg_t *msg,
                                        (size_t)WIRE_STRINGS + 2ull * rec.nfiles + rec.argc))
         errmsg_fail(err, ENOMEM, "out of memory for a spawn");
     else if ((spec = exec_spec_create(json, rec.json_len, r->ctx->size, &id, err)))
-        start(r, top, msg, spec, &rec);
+        start(r, top, msg, a->asker, spec, &rec);
     json_decref(w.nodes);
     json_decref(w.commands);
     free(names);
     free(json);
     strbuf_destroy(sb);
     return spec ? 0 : -1;
+}
+
+/* Answer a request, with an error and an error message, or (errnum 0) with the name of a group. */
+static void respond(flux_t *h, const flux_msg_t *req, int errnum, const char *text)
+{
+    struct wrexec_spawned res = {.name = text};
+
+    if (errnum)
+        flux_respond_error(h, req, errnum, "%s", text);
+    else
+        flux_respond_struct(h, req, &wrexec_spawned_schema, &res);
+}
+
+/* Returns whether an earlier copy of the request has started a group: this one gets its answer. */
+static bool take_repeated(struct coord_job *top, const flux_msg_t *msg, uint64_t asker)
+{
+    LIST_FOREACH(it, &top->groups)
+    {
+        struct coord_job *g = list_entry(it, struct coord_job, group);
+
+        if (g->asker != asker || !g->spawn_req)
+            continue;
+        flux_msg_destroy(g->spawn_req); /* its requester has got an error */
+        g->spawn_req = flux_msg_incref(msg);
+        return true;
+    }
+    LIST_FOREACH(it, &top->answers)
+    {
+        const struct answer *a = list_entry(it, struct answer, node);
+
+        if (a->asker != asker)
+            continue;
+        respond(top->coord->ctx->h, msg, a->errnum, a->text);
+        return true;
+    }
+    return false;
 }
 
 static int try_spawn(struct coord *r, const flux_msg_t *msg, struct asked *a, errmsg_t *err)
@@ -346,6 +397,8 @@ static int try_spawn(struct coord *r, const flux_msg_t *msg, struct asked *a, er
         return -1;
     j = hmap_get_u64(r->ctx->jobs, a->id);
     top = j && j->rj ? (j->rj->parent ? j->rj->parent : j->rj) : NULL;
+    if (top && a->repeated && take_repeated(top, msg, a->asker))
+        return 0;
     if (!top || top->exec || coord_job_over(top))
         return errmsg_fail(err, ESRCH, "the job that spawns tasks is not running");
     if (top->terminating || top->failed || top->signaled || top->j->killed || j->rj->refused)
@@ -379,19 +432,37 @@ void coord_spawn_request(flux_t *h, const flux_msg_t *req, void *arg)
 
 /* --- the life of a group --- */
 
-/* Answer the request for a group: with an error and an error message, or (errnum 0) with its
- * name. */
+static void drop_answer(struct coord_job *top, struct list_node *n)
+{
+    list_remove(n);
+    free(list_entry(n, struct answer, node));
+    top->nanswers--;
+}
+
+/* Keep an answer, which may be lost with a broker. */
+static int keep_answer(struct coord_job *top, uint64_t asker, int errnum, const char *text)
+{
+    struct answer *a = malloc(sizeof(*a) + strlen(text) + 1);
+
+    if (!a)
+        return -1;
+    a->asker = asker;
+    a->errnum = errnum;
+    memcpy(a->text, text, strlen(text) + 1);
+    list_append(&top->answers, &a->node);
+    if (++top->nanswers > ANSWERS_MAX)
+        drop_answer(top, list_first(&top->answers));
+    return 0;
+}
+
+/* Answer the request for a group: see respond(). */
 static void coord_spawn_answer(struct coord_job *g, int errnum, const char *text)
 {
-    flux_t *h = g->coord->ctx->h;
-    struct wrexec_spawned res = {.name = text};
-
     if (!g->spawn_req)
         return;
-    if (errnum)
-        flux_respond_error(h, g->spawn_req, errnum, "%s", text);
-    else
-        flux_respond_struct(h, g->spawn_req, &wrexec_spawned_schema, &res);
+    /* Without memory, a request that is repeated starts a second group. */
+    (void)keep_answer(g->parent, g->asker, errnum, text);
+    respond(g->coord->ctx->h, g->spawn_req, errnum, text);
     flux_msg_destroy(g->spawn_req);
     g->spawn_req = NULL;
 }
@@ -453,6 +524,16 @@ void coord_spawn_over(struct coord_job *g, json_t *failed)
         coord_job_finished(top->j);
 }
 
+void coord_spawn_free(struct coord_job *rj)
+{
+    struct list_node *n;
+
+    flux_msg_destroy(rj->spawn_req);
+    idset_destroy(rj->started);
+    while ((n = list_first(&rj->answers)))
+        drop_answer(rj, n);
+}
+
 /* --- reload --- */
 
 void coord_spawn_save(const struct coord_job *rj, flux_handover_t *o)
@@ -466,11 +547,21 @@ void coord_spawn_save(const struct coord_job *rj, flux_handover_t *o)
     flux_handover_put_msg(o, rj->spawn_req);
     handover_put_set(o, rj->started);
     flux_handover_put(o, rj->refused);
+    flux_handover_put(o, rj->asker);
+    LIST_FOREACH(it, &rj->answers)
+    {
+        const struct answer *a = list_entry(it, struct answer, node);
+
+        flux_handover_put_str(o, a->text);
+        flux_handover_put(o, a->asker);
+        flux_handover_put(o, (uint64_t)a->errnum);
+    }
+    flux_handover_put_str(o, NULL);
 }
 
 void coord_spawn_load(struct coord_job *rj, flux_handover_t *o)
 {
-    const char *failed;
+    const char *failed, *text;
 
     rj->spawned = (uint32_t)flux_handover_get(o, UINT32_MAX);
     if ((failed = flux_handover_get_str(o)) && !(rj->failed_tasks = json_loads(failed, 0, NULL)))
@@ -479,6 +570,13 @@ void coord_spawn_load(struct coord_job *rj, flux_handover_t *o)
     rj->spawn_req = flux_handover_get_msg(o);
     rj->started = handover_get_set(o);
     rj->refused = flux_handover_get(o, 1);
+    rj->asker = flux_handover_get(o, UINT64_MAX);
+    while ((text = flux_handover_get_str(o))) {
+        uint64_t asker = flux_handover_get(o, UINT64_MAX);
+
+        if (keep_answer(rj, asker, (int)flux_handover_get(o, INT32_MAX), text) < 0)
+            flux_handover_fail(o, ENOMEM);
+    }
 }
 
 void coord_spawn_link(struct coord *r, flux_handover_t *o)

@@ -20,7 +20,9 @@
  *     handed over: no job of that time exists any longer.
  *  4. A request that waits for a name is in a list of the name and in a list of its job; the end of
  *     either ends the wait.
- *  5. At most REQUESTS_MAX requests wait or are under way, at most JOB_REQUESTS_MAX of one job.
+ *  5. A request whose answer was lost with a broker is sent again, marked as repeated.  If its
+ *     first copy has been served, it succeeds as well.
+ *  6. At most REQUESTS_MAX requests wait or are under way, at most JOB_REQUESTS_MAX of one job.
  *
  * Failure: a request is answered with the error message of the store; a request beyond a bound,
  * with EAGAIN.
@@ -76,7 +78,8 @@ struct request {
     enum op op;
     uint64_t id;
     bool wait;
-    bool again; /* the name was published after the look-up was sent */
+    bool repeated; /* the first copy may have been served: then there is nothing left to do */
+    bool again;    /* the name was published after the look-up was sent */
     char *service;
     char key[KEY_MAX];
     flux_future_t *f;
@@ -272,6 +275,11 @@ static void published(flux_future_t *f, void *arg)
     errmsg_t err;
 
     if (flux_kvs_commit_get(f, NULL, NULL, &err) < 0) {
+        if (errno == EAGAIN && r->repeated && find_owned(n, r->id, r->key)) {
+            flux_respond(n->h, r->msg, NULL);
+            request_free(r);
+            return;
+        }
         snprintf(text, sizeof(text), "the name '%.100s' is published already", r->service);
         request_fail(r, errno == EAGAIN ? EEXIST : errno, errno == EAGAIN ? text : err.text);
         return;
@@ -411,8 +419,12 @@ static void start(struct request *r)
             r->f = send_publish(r, name.port, &err);
         json_decref(owner);
     }
-    if (!r->f || flux_future_then(r->f, -1., after[r->op], r) < 0)
+    if (!r->f && errno == ENOENT && r->repeated) { /* unpublished by the first copy */
+        flux_respond(r->n->h, r->msg, NULL);
+        request_free(r);
+    } else if (!r->f || flux_future_then(r->f, -1., after[r->op], r) < 0) {
         request_fail(r, errno, err.text);
+    }
 }
 
 static void cleaned(flux_future_t *f, void *arg)
@@ -494,6 +506,7 @@ void names_request(names_t *n, const flux_msg_t *req)
             clean(n);
         r->op = op;
         r->wait = name.wait;
+        r->repeated = name.repeated;
         list_append(&n->requests, &r->node);
         start(r);
     }
@@ -542,6 +555,7 @@ static void save_requests(const struct list_node *list, flux_handover_t *o)
         flux_handover_put(o, r->id);
         flux_handover_put(o, r->wait);
         flux_handover_put(o, r->again);
+        flux_handover_put(o, r->repeated);
         flux_handover_put_str(o, r->service);
         flux_handover_put(o, r->f != NULL);
         flux_handover_put(o, r->f ? flux_rpc_tag(r->f) : 0);
@@ -574,7 +588,8 @@ static int load_request(struct names *n, struct list_node *list, const flux_msg_
 {
     enum op op = (enum op)flux_handover_get(o, UNPUBLISH);
     uint64_t id = flux_handover_get(o, UINT64_MAX);
-    bool wait = flux_handover_get(o, 1), again = flux_handover_get(o, 1), asked;
+    bool wait = flux_handover_get(o, 1), again = flux_handover_get(o, 1);
+    bool repeated = flux_handover_get(o, 1), asked;
     const char *service = flux_handover_get_str(o);
     struct request *r;
     uint32_t tag;
@@ -589,6 +604,7 @@ static int load_request(struct names *n, struct list_node *list, const flux_msg_
         return -1;
     r->op = op;
     r->wait = wait;
+    r->repeated = repeated;
     r->again = again;
     list_append(list, &r->node);
     if (!asked)

@@ -19,11 +19,11 @@
  *
  * What is sent again: whatever rank 0 has not acknowledged, and not only what the dead neighbor may
  * have had, since it has passed on and merged what came from below.  So an instance that gets a
- * launch which it has already begins a new round: it asks its own children for the same (AGAIN), and
- * repeats
+ * launch which it has already begins a new round: it asks its own children for the same (AGAIN),
+ * and repeats
  *
- *     NUMBERED       those that rank 0 has not acknowledged (retain.c): rank 0 takes only the number
- *                    that comes next, and drops all others
+ *     NUMBERED       those that rank 0 has not acknowledged (retain.c): rank 0 takes only the
+ *                    number that comes next, and drops all others
  *     TAKEN, STARTED, BEGUN, LOST    the latest: they are states, so repetition does no harm
  *     RESULT         once all of the job is done here in the new round; statuses merge to the same
  *
@@ -40,8 +40,8 @@
  *     not start the tasks anew.  The event that a rank is lost comes before anything from its next
  *     broker (libservice/session.h).
  *  3. Frames of a part that are not of its present round are dropped.
- *  4. An orphan ends only if rank 0 does not know the job (wrexec.known), or if its parent has ended
- *     the stream on purpose.
+ *  4. An orphan ends only if rank 0 does not know the job (wrexec.known), or if its parent has
+ *     ended the stream on purpose.
  *
  * Failure: if an edge breaks although no rank on it was declared lost, it is opened again after a
  * while.  Without memory for a launch to be kept, the nodes below a dead broker are lost, too.

@@ -1,9 +1,10 @@
 /* subjob_pmi.c - PMI barriers across the nodes of a job, by the key-value store.
  *
  * Purpose: exchange the pairs that tasks put, between the nodes of a job.  Each job has a namespace
- * "job-ID", whose master is at the first rank of the job, so the root of the session handles only
- * the name.  Each node asks for the namespace at its first barrier; the first request creates it,
- * and rank 0 removes it after the job (coord_job.c).  A job on one node does not use the store.
+ * "job-ID", whose master is at the first rank of the job that lives, so the root of the session
+ * handles only the name.  Each node asks for the namespace at its first barrier; the first request
+ * creates it, and rank 0 removes it after the job (coord_job.c).  A job on one node does not use
+ * the store.
  *
  * Format: the pairs that the tasks of a node have put since the last barrier form one value:
  *
@@ -33,6 +34,8 @@
  *
  * Invariants:
  *  1. The step of a barrier changes by the transitions of `moves` only.
+ *  2. A request that fails because a broker on its way was lost is sent again after a moment,
+ *     except a fence, which the store carries on by itself.
  *
  * Failure: the tasks get the error message of the store, as the barrier failed, and the job fails.
  * The job also fails if the pairs of all nodes exceed a frame to the launcher (WIRE_PMI_MAX).  The
@@ -62,11 +65,15 @@ struct fence {
     struct list_node node;
     struct subjob *job;
     enum step step;
-    uint32_t num; /* number of the barrier; or of the task that asks; or the tag of its answer */
-    void *pairs;  /* pairs of this node, while NAMING */
+    uint32_t num;    /* number of the barrier; or of the task that asks; or the tag of its answer */
+    uint32_t serial; /* SPAWNING: tells this request from the others of this rank */
+    void *pairs;     /* pairs of this node, while NAMING; the frame, while ASKING or SPAWNING */
     size_t len;
-    flux_future_t *f;
+    flux_future_t *f;      /* NULL: it is sent again in a moment */
+    flux_watcher_t *again; /* NULL: no broker on its way was lost so far */
 };
+
+#define AGAIN 0.05 /* seconds */
 
 static const struct transition moves[] = {
     {NAMING, FENCING, "fence_enter"},
@@ -84,8 +91,47 @@ static void fence_free(struct fence *fe)
 {
     list_remove(&fe->node);
     flux_future_destroy(fe->f);
+    flux_watcher_destroy(fe->again);
     free(fe->pairs);
     free(fe);
+}
+
+static void send_again(struct fence *fe);
+
+static void again_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    send_again(arg);
+}
+
+/* Start the pause before a request is sent again.  Returns false with ENOMEM. */
+static bool pause_begin(struct fence *fe)
+{
+    if (!fe->again &&
+        !(fe->again = flux_timer_create(flux_get_reactor(fe->job->ctx->h), again_cb, fe)))
+        return false;
+    flux_timer_start(fe->again, AGAIN, 0.);
+    return true;
+}
+
+/* Returns whether the request has failed because a broker on its way was lost, and is sent again:
+ * it may take another way by then.  The job ends this if a node of it was lost as well. */
+static bool is_repeated(struct fence *fe)
+{
+    if (flux_future_errnum(fe->f) != EHOSTUNREACH || !pause_begin(fe))
+        return false;
+    flux_future_destroy(fe->f);
+    fe->f = NULL;
+    return true;
+}
+
+/* The rank of the namespace of a job. */
+static uint32_t master(const struct subjob *j)
+{
+    uint32_t r = idset_first(j->ranks);
+
+    while (r != IDSET_NONE && idset_test(j->dead, r))
+        r = idset_next(j->ranks, r);
+    return r;
 }
 
 void subjob_pmi_namespace(uint64_t id, char name[JOB_NAMESPACE_MAX])
@@ -136,6 +182,8 @@ static void read_cb(flux_future_t *f, void *arg)
     errmsg_t err;
     int rc;
 
+    if (master(fe->job) == idset_first(fe->job->ranks) && is_repeated(fe))
+        return;
     /* Without any pairs there is no directory. */
     if (flux_future_errnum(f) == ENOENT) {
         fence_done(fe, NULL, 0);
@@ -158,10 +206,20 @@ static void read_cb(flux_future_t *f, void *arg)
     buf_destroy(all);
 }
 
+static void read_pairs(struct fence *fe)
+{
+    char ns[JOB_NAMESPACE_MAX], key[16];
+
+    subjob_pmi_namespace(fe->job->id, ns);
+    snprintf(key, sizeof(key), "%u", fe->num);
+    fe->f = flux_kvs_readdir(fe->job->ctx->h, ns, key, FLUX_KVS_VALUES, NULL);
+    if (!fe->f || flux_future_then(fe->f, -1., read_cb, fe) < 0)
+        fence_failed(fe, "could not be read", strerror(errno));
+}
+
 static void fenced_cb(flux_future_t *f, void *arg)
 {
     struct fence *fe = arg;
-    char ns[JOB_NAMESPACE_MAX], key[16];
     errmsg_t err;
 
     if (flux_kvs_commit_get(f, NULL, NULL, &err) < 0) {
@@ -169,12 +227,8 @@ static void fenced_cb(flux_future_t *f, void *arg)
         return;
     }
     flux_future_destroy(f);
-    subjob_pmi_namespace(fe->job->id, ns);
-    snprintf(key, sizeof(key), "%u", fe->num);
     set_step(fe, READING);
-    fe->f = flux_kvs_readdir(fe->job->ctx->h, ns, key, FLUX_KVS_VALUES, NULL);
-    if (!fe->f || flux_future_then(fe->f, -1., read_cb, fe) < 0)
-        fence_failed(fe, "could not be read", strerror(errno));
+    read_pairs(fe);
 }
 
 static flux_kvs_txn_t *pairs_txn(struct subjob *j, uint32_t num, const void *blob, size_t len,
@@ -233,6 +287,8 @@ static void named_cb(flux_future_t *f, void *arg)
     errmsg_t err;
     void *pairs;
 
+    if (is_repeated(fe))
+        return;
     if (flux_rpc_get(f, &err) < 0 && errno != EEXIST) {
         fence_failed(fe, "could not be entered", err.text);
         return;
@@ -244,6 +300,17 @@ static void named_cb(flux_future_t *f, void *arg)
     fe->pairs = NULL;
     fence_enter(fe, pairs, fe->len);
     free(pairs);
+}
+
+static void name_space(struct fence *fe)
+{
+    struct subjob *j = fe->job;
+    char ns[JOB_NAMESPACE_MAX];
+
+    subjob_pmi_namespace(j->id, ns);
+    fe->f = flux_kvs_namespace_create(j->ctx->h, ns, FLUX_KVS_OWNER_SELF, master(j));
+    if (!fe->f || flux_future_then(fe->f, -1., named_cb, fe) < 0)
+        fence_failed(fe, "could not be entered", strerror(errno));
 }
 
 /* --- nodes that have begun --- */
@@ -300,7 +367,6 @@ void subjob_pmi_begun(struct subjob *j, struct part *p)
 
 void subjob_pmi_fence(struct subjob *j, uint32_t num, const void *blob, size_t len)
 {
-    char ns[JOB_NAMESPACE_MAX];
     struct fence *fe = calloc(1, sizeof(*fe));
 
     if (!fe) {
@@ -322,10 +388,7 @@ void subjob_pmi_fence(struct subjob *j, uint32_t num, const void *blob, size_t l
     }
     memcpy(fe->pairs, blob, len);
     fe->len = len;
-    subjob_pmi_namespace(j->id, ns);
-    fe->f = flux_kvs_namespace_create(j->ctx->h, ns, FLUX_KVS_OWNER_SELF, idset_first(j->ranks));
-    if (!fe->f || flux_future_then(fe->f, -1., named_cb, fe) < 0)
-        fence_failed(fe, "could not be entered", strerror(errno));
+    name_space(fe);
 }
 
 /* --- names --- */
@@ -347,6 +410,8 @@ static void name_cb(flux_future_t *f, void *arg)
     struct wrexec_named res = {0};
     errmsg_t err;
 
+    if (is_repeated(fe))
+        return;
     if (flux_future_errnum(f))
         named(fe, flux_future_errnum(f), flux_future_error(f));
     else if (flux_rpc_get_struct(f, &wrexec_named_schema, &res, &err) < 0)
@@ -357,33 +422,55 @@ static void name_cb(flux_future_t *f, void *arg)
         named(fe, 0, res.port);
 }
 
-void subjob_pmi_name(struct subjob *j, const void *payload, size_t len)
+static void ask_name(struct fence *fe)
 {
     static const char *const ops[] = {"publish", "lookup", "unpublish"};
-    const char *service = (const char *)payload + 8;
-    uint32_t op = exec_wire_u32((const char *)payload + 4);
-    struct wrexec_name req = {.id = j->id, .service = service};
-    struct fence *fe = calloc(1, sizeof(*fe));
+    const char *service = (const char *)fe->pairs + 8;
+    uint32_t op = exec_wire_u32((const char *)fe->pairs + 4);
+    struct wrexec_name req = {.id = fe->job->id,
+                              .op = ops[op - WIRE_NAME_PUBLISH],
+                              .service = service,
+                              .repeated = fe->again != NULL};
 
-    if (!fe || op < WIRE_NAME_PUBLISH || op > WIRE_NAME_UNPUBLISH ||
-        !exec_wire_strings_ok(service, len - 8, 2)) {
-        free(fe);
-        subjob_fail(j, 1, "a name that a task publishes or looks up cannot be passed on");
-        return;
-    }
-    req.op = ops[op - WIRE_NAME_PUBLISH];
     if (op == WIRE_NAME_PUBLISH)
         req.port = service + strlen(service) + 1;
-    fe->job = j;
-    fe->step = ASKING;
-    fe->num = exec_wire_u32(payload);
-    list_append(&j->fences, &fe->node);
-    fe->f =
-        flux_rpc_struct(j->ctx->h, "wrexec.name", &wrexec_name_schema, &req, FLUX_NODEID_ROOT, 0);
+    fe->f = flux_rpc_struct(fe->job->ctx->h, "wrexec.name", &wrexec_name_schema, &req,
+                            FLUX_NODEID_ROOT, 0);
     if (!fe->f)
         named(fe, errno, errno == EINVAL ? "names need to be UTF-8" : "out of memory");
     else if (flux_future_then(fe->f, -1., name_cb, fe) < 0)
         named(fe, errno, "out of memory");
+}
+
+/* Create the state of a request that a task makes, with a copy of its frame.  NULL with ENOMEM. */
+static struct fence *asked(struct subjob *j, enum step step, const void *payload, size_t len)
+{
+    struct fence *fe = calloc(1, sizeof(*fe));
+
+    if (!fe || !(fe->pairs = malloc(len + 1))) {
+        free(fe);
+        return NULL;
+    }
+    memcpy(fe->pairs, payload, len);
+    fe->len = len;
+    fe->job = j;
+    fe->step = step;
+    fe->num = exec_wire_u32(payload);
+    list_append(&j->fences, &fe->node);
+    return fe;
+}
+
+void subjob_pmi_name(struct subjob *j, const void *payload, size_t len)
+{
+    uint32_t op = exec_wire_u32((const char *)payload + 4);
+    bool good = op >= WIRE_NAME_PUBLISH && op <= WIRE_NAME_UNPUBLISH &&
+                exec_wire_strings_ok((const char *)payload + 8, len - 8, 2);
+    struct fence *fe = good ? asked(j, ASKING, payload, len) : NULL;
+
+    if (fe)
+        ask_name(fe);
+    else
+        subjob_fail(j, 1, "a name that a task publishes or looks up cannot be passed on");
 }
 
 /* --- requests for further tasks --- */
@@ -403,37 +490,68 @@ static void spawn_cb(flux_future_t *f, void *arg)
     struct wrexec_spawned res = {0};
     errmsg_t err;
 
+    if (is_repeated(arg))
+        return;
     if (flux_rpc_get_struct(f, &wrexec_spawned_schema, &res, &err) < 0)
         spawned(arg, errno, err.text);
     else
         spawned(arg, 0, res.name);
 }
 
-void subjob_pmi_spawn(struct subjob *j, const void *payload, size_t len)
+static void ask_spawn(struct fence *fe)
 {
-    struct fence *fe = calloc(1, sizeof(*fe));
-    uint8_t *req = malloc(WREXEC_SPAWN_HEAD + len);
+    struct ctx *ctx = fe->job->ctx;
+    const uint8_t *frame = fe->pairs;
+    size_t len = WREXEC_SPAWN_HEAD + fe->len - WIRE_SPAWN_HEAD;
+    uint8_t *req = malloc(len);
 
-    if (!fe || !req) {
-        free(fe);
-        free(req);
-        subjob_fail(j, 1, "out of memory for a spawn");
+    if (!req) {
+        spawned(fe, ENOMEM, "out of memory");
         return;
     }
-    fe->job = j;
-    fe->step = SPAWNING;
-    fe->num = exec_wire_u32(payload);
-    list_append(&j->fences, &fe->node);
-    le_put64(req, j->id);
-    le_put32(req + 8, (fe->num & WIRE_SPAWN_PMIX) != 0);
-    le_put32(req + 12, exec_wire_u32((const char *)payload + 4));
-    le_put32(req + 16, exec_wire_u32((const char *)payload + 8));
-    memcpy(req + WREXEC_SPAWN_HEAD, (const char *)payload + WIRE_SPAWN_HEAD, len - WIRE_SPAWN_HEAD);
-    fe->f = flux_rpc_raw(j->ctx->h, "wrexec.spawn", req, WREXEC_SPAWN_HEAD + len - WIRE_SPAWN_HEAD,
-                         0, 0);
+    le_put64(req, fe->job->id);
+    le_put32(req + 8, ((fe->num & WIRE_SPAWN_PMIX) ? WREXEC_SPAWN_PMIX : 0) |
+                          (fe->again ? WREXEC_SPAWN_REPEATED : 0));
+    le_put64(req + 12, (uint64_t)ctx->rank << 32 | fe->serial);
+    le_put32(req + 20, exec_wire_u32(frame + 4));
+    le_put32(req + 24, exec_wire_u32(frame + 8));
+    memcpy(req + WREXEC_SPAWN_HEAD, frame + WIRE_SPAWN_HEAD, fe->len - WIRE_SPAWN_HEAD);
+    fe->f = flux_rpc_raw(ctx->h, "wrexec.spawn", req, len, FLUX_NODEID_ROOT, 0);
     free(req);
     if (!fe->f || flux_future_then(fe->f, -1., spawn_cb, fe) < 0)
         spawned(fe, errno, "out of memory");
+}
+
+void subjob_pmi_spawn(struct subjob *j, const void *payload, size_t len)
+{
+    struct fence *fe = asked(j, SPAWNING, payload, len);
+
+    if (!fe) {
+        subjob_fail(j, 1, "out of memory for a spawn");
+        return;
+    }
+    fe->serial = ++j->ctx->rounds;
+    ask_spawn(fe);
+}
+
+static void send_again(struct fence *fe)
+{
+    switch (fe->step) {
+    case NAMING:
+        name_space(fe);
+        break;
+    case READING:
+        read_pairs(fe);
+        break;
+    case ASKING:
+        ask_name(fe);
+        break;
+    case SPAWNING:
+        ask_spawn(fe);
+        break;
+    default:
+        break;
+    }
 }
 
 /* --- reload --- */
@@ -447,8 +565,11 @@ void subjob_pmi_save(const struct subjob *j, flux_handover_t *o)
         flux_handover_put(o, 1);
         flux_handover_put(o, fe->step);
         flux_handover_put(o, fe->num);
+        flux_handover_put(o, fe->serial);
         flux_handover_put_data(o, fe->pairs, fe->len * (fe->pairs != NULL));
-        flux_handover_put(o, flux_rpc_tag(fe->f));
+        flux_handover_put(o, fe->again != NULL);
+        flux_handover_put(o, fe->f != NULL);
+        flux_handover_put(o, fe->f ? flux_rpc_tag(fe->f) : 0);
     }
     flux_handover_put(o, 0);
 }
@@ -458,6 +579,8 @@ static int fence_load(struct subjob *j, flux_handover_t *o)
     static const flux_future_f after[STEPS] = {named_cb, fenced_cb, read_cb, name_cb, spawn_cb};
     struct fence *fe = calloc(1, sizeof(*fe));
     const void *data;
+    bool again, sent;
+    uint32_t tag;
 
     if (!fe)
         return -1;
@@ -465,11 +588,20 @@ static int fence_load(struct subjob *j, flux_handover_t *o)
     list_append(&j->fences, &fe->node);
     fe->step = (enum step)flux_handover_get(o, STEPS - 1);
     fe->num = (uint32_t)flux_handover_get(o, UINT32_MAX);
+    fe->serial = (uint32_t)flux_handover_get(o, UINT32_MAX);
     data = flux_handover_get_data(o, &fe->len);
     if (!(fe->pairs = malloc(fe->len + 1)))
         return -1;
     memcpy(fe->pairs, data, fe->len);
-    fe->f = flux_rpc_resume(j->ctx->h, "", 0, 0, (uint32_t)flux_handover_get(o, UINT32_MAX));
+    again = flux_handover_get(o, 1);
+    sent = flux_handover_get(o, 1);
+    tag = (uint32_t)flux_handover_get(o, UINT32_MAX);
+    if (again && !pause_begin(fe))
+        return -1;
+    if (!sent)
+        return again ? 0 : -1;
+    flux_watcher_stop(fe->again);
+    fe->f = flux_rpc_resume(j->ctx->h, "", 0, 0, tag);
     return fe->f ? flux_future_then(fe->f, -1., after[fe->step], fe) : -1;
 }
 

@@ -1,6 +1,6 @@
 /* The streams on which an instance is a child: its parents are the instances that have sent it a
- * request "wrexec.tree".  As a rule there is one; after a broker between was lost, or has come back,
- * there may be several, each with jobs of its own.
+ * request "wrexec.tree".  As a rule there is one; after a broker between was lost, or has come
+ * back, there may be several, each with jobs of its own.
  *
  * A parent sends frames in requests "wrexec.down", which are answered when they have been handled;
  * frames to it go in the responses to its request "wrexec.tree", in batches.

@@ -1,5 +1,5 @@
-/* check_retain.c - frames that are kept until they are acknowledged, in any order of adding, sending,
- * acknowledging and rewinding. */
+/* check_retain.c - frames that are kept until they are acknowledged, in any order of adding,
+ * sending, acknowledging and rewinding. */
 #include "config.h"
 #include <stdio.h>
 #include <stdlib.h>
