@@ -239,6 +239,32 @@ wait_until 20 has_read exact 10
 ended r
 is "$last" "0-9 10 the end " "a restarted writer that waits for its readers begins with the step after the last one"
 
+# The only writer of a stream need not wait for its readers to go on with the next number, nor over TCP.
+for transport in ring tcp; do
+    export FLUX_STREAM_TRANSPORT=$transport
+    name=exact.$transport
+    peer r 1 read "$name" stay=1
+    peer w 0 write "$name" 20 0 1 ready=1 wait=1 crash=7
+    opened w
+    opened r
+    kill -STOP "${pid[r]}"
+    go w
+    ended w 1
+    peer w 0 write "$name" 3 0 1 wait=1
+    wait_until 20 has "$name" writers 1
+    kill -CONT "${pid[r]}"
+    ended w 1
+    is "$last" "open " "a writer that does not know the readers of the one before it, by $transport"
+    "$FLUX" stream rm "$name"
+    ended r
+    if [ $transport = ring ]; then
+        is "$last" "0-9 10 the end " "goes on with the next number"
+    else # a reader that was stopped has lost what it had not got
+        like "$last" "^[0-9]+-[0-9]+ 3 the end" "goes on with a number that was not read"
+    fi
+done
+unset FLUX_STREAM_TRANSPORT
+
 # A writer is killed in a step.
 peer w0 0 write crash 20 0 2 ready=1
 peer w1 1 write crash 20 1 2 ready=1 crash=7

@@ -55,7 +55,8 @@ struct flux_stream_opts {
     double timeout;
     /* Writer: readers to wait for (0).  If one of these stayed when an earlier writer of this rank
      * had gone, the first step is the one after the last complete step that they have had, which
-     * the session does not know of a writer that was killed. */
+     * the session does not know of a writer that was killed.  The only writer of a stream that
+     * continues it waits for all readers that stay, at most 2 seconds, also without this. */
     uint32_t readers;
     /* Writer: evict readers that make it wait for this many seconds without releasing a step
      * (never); number of steps kept for later readers (0, at most 512). */
@@ -220,8 +221,10 @@ int flux_stream_wait_step(flux_stream_t *s, double timeout, errmsg_t *err);
  * at once; a step that a member does not end afterwards is lost.  0, or -1 with an error message
  * and ETIMEDOUT or EINVAL. */
 int flux_stream_drain(flux_stream_t *s, double timeout, errmsg_t *err);
-/* Number of the step that a writer's next flux_stream_end_step() ends, or that a reader has
- * begun. */
+/* Number of the step that a writer's next flux_stream_end_step() ends, or that a reader has begun.
+ * That of the only writer of a stream may rise by more than 1 with flux_stream_end_step() and
+ * flux_stream_wait_readers(), when a reader has joined that has had later steps of an earlier
+ * writer. */
 uint64_t flux_stream_step(const flux_stream_t *s);
 /* How often the stream was begun, when a writer has joined, or by the step that a reader has: a
  * number that is 1 for the first writers, and rises when one of them is restarted, and takes its

@@ -60,6 +60,7 @@ struct flux_stream {
     struct stream_put *put; /* and their values */
     size_t room;            /* of `put` */
     unsigned reserved;      /* values that have no data */
+    bool alone;             /* the only writer of the stream */
     char *placed;           /* the step, begun in the outlet; NULL: not yet */
     double listened;        /* time at which it last checked for messages of the module */
     uint64_t copied;        /* bytes of values */

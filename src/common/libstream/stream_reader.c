@@ -224,7 +224,8 @@ int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
                             .host = host,
                             .pid = (uint32_t)getpid(),
                             .policy = policy,
-                            .onoff = opts->onoff ? opts->onoff : ""};
+                            .onoff = opts->onoff ? opts->onoff : "",
+                            .stay = opts->stay};
     double timeout = opts->timeout != 0. ? opts->timeout : STREAM_OPEN_TIMEOUT;
     double until = timeout < 0. ? INFINITY : clock_now() + timeout;
     int missing = 1;

@@ -31,6 +31,7 @@ static const struct flux_field written_fields[] = {
     FLUX_FIELD_U64(struct stream_written, epoch, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_BOOL(struct stream_written, paused, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_DOUBLE(struct stream_written, limit, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct stream_written, stays, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_ARRAY_OF(struct stream_written, readers, FLUX_FIELD_REQUIRED, &stream_demand_schema),
     FLUX_FIELD_ARRAY(struct stream_written, gone, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
@@ -119,6 +120,7 @@ static const struct flux_field read_fields[] = {
     FLUX_FIELD_U32(struct stream_read, pid, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct stream_read, policy, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct stream_read, onoff, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_BOOL(struct stream_read, stay, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 const struct flux_schema stream_read_schema = FLUX_SCHEMA(struct stream_read, read_fields);

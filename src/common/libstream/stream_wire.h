@@ -26,6 +26,7 @@ struct stream_written {
     uint64_t epoch;  /* see flux_stream_epoch() */
     bool paused;     /* no step is to be published */
     double limit;    /* maximum number of steps a second; 0: no limit */
+    uint32_t stays;  /* number of readers that stay */
     json_t *readers; /* readers whose options have changed since they joined, of stream_demand:
                       * those of which this writer was not yet notified, or that have changed
                       * again */
@@ -121,6 +122,7 @@ struct stream_read {
     uint32_t pid;
     const char *policy; /* or "group:" and the name of a group */
     const char *onoff;  /* name of the switch that turns it on and off; "": none */
+    bool stay;          /* it waits for the next writer when one has gone */
 };
 extern const struct flux_schema stream_read_schema;
 

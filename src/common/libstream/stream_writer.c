@@ -14,7 +14,10 @@
  *
  * A writer that was killed has not counted its last steps.  Readers that stay know the last one
  * that was complete, and tell the writer that they join next; so a writer that waits for them as it
- * is opened begins with the step after it.
+ * is opened begins with the step after it.  The only writer of a stream waits for all readers that
+ * stay, but not for long; and when one of them joins later, the step after the present one has a
+ * number above those that this reader has had.  One of several writers goes on counting, since its steps belong to the
+ * steps of the others that have the same numbers.
  *
  * The last count is answered, at most CLOSE_SECONDS are spent on that: the writers after this one
  * begin with the step that it says.
@@ -41,6 +44,7 @@
 #define COUNT_SECONDS 1.
 #define LISTEN_SECONDS 0.1
 #define CLOSE_SECONDS 10.
+#define STAY_SECONDS 2. /* that a restarted writer gives readers that stay to connect */
 #define STEP_MAX (((uint64_t)1 << 53) - 1) /* JSON represents all numbers up to it */
 #define PEEK_SECONDS 1e-6                  /* enough to read messages that have arrived */
 
@@ -104,7 +108,7 @@ int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
                              .far = far,
                              .key = digits};
     double timeout = opts->timeout != 0. ? opts->timeout : STREAM_OPEN_TIMEOUT;
-    struct stream_written out;
+    struct stream_written out = {.stays = 0};
 
     if (getrandom(key, sizeof(key), 0) != (ssize_t)sizeof(key) ||
         gethostname(host, sizeof(host) - 1) < 0)
@@ -137,16 +141,31 @@ int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
         return errmsg_fail(err, ECANCELED, "stream '%s' was removed", s->name);
     if (outlet_wait(s->out, opts->readers, timeout, err) < 0)
         return -1;
+    s->alone = w.size == 1;
+    if (s->alone && out.epoch > 1 && out.stays > opts->readers)
+        (void)outlet_wait(s->out, out.stays, STAY_SECONDS, NULL);
     if (s->step < outlet_seen(s->out))
         s->step = outlet_seen(s->out);
     return 0;
+}
+
+/* The number of the next step is above those that readers which have joined meanwhile have had. */
+static void pass_seen(flux_stream_t *s)
+{
+    uint64_t seen = s->alone && !s->placed ? outlet_seen(s->out) : 0;
+
+    if (s->step < seen)
+        s->step = seen;
 }
 
 int flux_stream_wait_readers(flux_stream_t *s, uint32_t readers, double timeout, errmsg_t *err)
 {
     if (s->mode != FLUX_STREAM_WRITE)
         return errmsg_fail(err, EINVAL, "stream '%s' was opened for reading", s->name);
-    return outlet_wait(s->out, readers, timeout, err);
+    if (outlet_wait(s->out, readers, timeout, err) < 0)
+        return -1;
+    pass_seen(s);
+    return 0;
 }
 
 static int put(flux_stream_t *s, const char *var, const void *desc, size_t desc_len,
@@ -581,6 +600,7 @@ void stream_writer_next(flux_stream_t *s)
     s->cleared = false;
     forget(s);
     s->step++;
+    pass_seen(s);
 }
 
 int stream_writer_end(flux_stream_t *s, double timeout, errmsg_t *err)

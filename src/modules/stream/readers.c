@@ -53,6 +53,7 @@ void readers_free(struct reader *r)
 
     listing_member_gone(s->ctx, &r->node);
     list_remove(&r->node);
+    s->stays -= r->stay;
     (void)hmap_take_u64(s->numbers, r->id);
     s->ctx->readers--;
     feed_listener_remove(&s->members, &r->listener);
@@ -161,6 +162,8 @@ static struct reader *reader_create(struct stream *s, const flux_msg_t *req,
     r->took.step = s->step;
     r->pid = in->pid;
     list_append(&s->readers, &r->node);
+    r->stay = in->stay;
+    s->stays += r->stay;
     feed_listen_later(&s->members, &r->listener);
     s->ctx->readers++;
     s->ctx->opened++;
@@ -170,7 +173,7 @@ static struct reader *reader_create(struct stream *s, const flux_msg_t *req,
 void readers_read_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
-    struct stream_read in;
+    struct stream_read in = {.stay = false};
     struct stream *s;
     struct reader *r;
     json_t *owner;

@@ -80,6 +80,7 @@ struct stream {
     uint64_t epoch;  /* see flux_stream_epoch() */
     idset_t *taken;  /* ranks that have joined in this epoch */
     hmap_t *numbers; /* readers by number */
+    uint32_t stays;  /* number of readers that stay */
     uint64_t step;   /* larger than any step that writers or readers have counted */
     bool paused;     /* state of which writers are notified: see stream_written */
     double limit;
@@ -137,6 +138,7 @@ struct reader {
     flux_msg_t *req;
     uint64_t id; /* chosen by the reader */
     char *place;
+    bool stay;
     bool far; /* it connects as from another place even in the place of the writer */
     char *host;
     uint32_t pid;

@@ -258,6 +258,7 @@ static void writer_tell(struct feed *f, struct feed_listener *l, unsigned n)
     jsonout_uint(sb, "epoch", w->at.epoch);
     jsonout_bool(sb, "paused", w->s->paused);
     jsonout_double(sb, "limit", w->s->limit);
+    jsonout_uint(sb, "stays", w->s->stays);
     if (registry_page_send(ctx, w->req) < 0)
         writer_died(w);
 }
