@@ -15,9 +15,9 @@
  * A writer that was killed has not counted its last steps.  Readers that stay know the last one
  * that was complete, and tell the writer that they join next; so a writer that waits for them as it
  * is opened begins with the step after it.  The only writer of a stream waits for all readers that
- * stay, but not for long; and when one of them joins later, the step after the present one has a
- * number above those that this reader has had.  One of several writers goes on counting, since its steps belong to the
- * steps of the others that have the same numbers.
+ * stay, but not for long; when one of them joins later, the step after the present one has a number
+ * above those that this reader has had.  One of several writers goes on counting, since its steps
+ * belong to the steps of the others that have the same numbers.
  *
  * The last count is answered, at most CLOSE_SECONDS are spent on that: the writers after this one
  * begin with the step that it says.
