@@ -104,23 +104,30 @@ const topology_t *overlay_tree(const core_t *c)
 
 /* --- the tree --- */
 
+/* Change the tree, and the set of moved ranks.  If this fails (-1, errno), both are unchanged. */
+static int change_tree(core_t *c, uint32_t rank, uint32_t parent)
+{
+    bool home = topology_parent(c->topo, rank) == parent;
+    bool before = idset_test(c->moved, rank);
+
+    if (!c->tree && !(c->tree = topology_create_over(c->topo)))
+        return -1;
+    if (!home && idset_set(c->moved, rank) < 0)
+        return -1;
+    if (topology_move(c->tree, rank, parent) < 0) {
+        if (!before)
+            (void)idset_clear(c->moved, rank);
+        return -1;
+    }
+    return home ? idset_clear(c->moved, rank) : 0;
+}
+
 bool heal_place(core_t *c, uint32_t rank, uint32_t parent)
 {
-    bool there = topology_parent(overlay_tree(c), rank) == parent;
-    idset_t *ranks = there ? NULL : idset_create_range(rank, rank);
-    topology_t *tree = ranks ? topology_create_moved(overlay_tree(c), ranks, parent) : NULL;
-    bool home = topology_parent(c->topo, rank) == parent;
-
-    idset_destroy(ranks);
-    if ((!tree && !there) || (home ? idset_clear(c->moved, rank) : idset_set(c->moved, rank)) < 0) {
+    if (topology_parent(overlay_tree(c), rank) != parent && change_tree(c, rank, parent) < 0) {
         core_log(c, LOG_ERR, "rank %u cannot note that rank %u is below rank %u: %s", c->cfg.rank,
                  rank, parent, strerror(errno));
-        topology_destroy(tree);
         return false;
-    }
-    if (!there) {
-        topology_destroy(c->tree);
-        c->tree = tree;
     }
     if (idset_empty(c->moved)) {
         topology_destroy(c->tree);

@@ -48,6 +48,7 @@ struct session {
     flux_future_t *status_f;
     flux_future_t *sub_f;
     topology_t *tree;
+    topology_t *base; /* `tree` is over this one, since ranks have moved; NULL: none has */
     flux_future_t *tree_f;
     bool stale;   /* an event came after the request for the status was sent */
     bool current; /* no event came after the last answered request was sent */
@@ -240,15 +241,17 @@ const topology_t *session_tree(const session_t *s)
 int session_set_tree(session_t *s, topology_t *tree)
 {
     topology_t *before = s->tree;
-    int rc;
 
     s->tree = tree;
-    if ((rc = s->ops->tree(s->arg, 0, "")) < 0) {
+    if (s->ops->tree(s->arg, 0, "") < 0) {
         s->tree = before;
-        before = tree;
+        topology_destroy(tree);
+        return -1;
     }
     topology_destroy(before);
-    return rc;
+    topology_destroy(s->base);
+    s->base = NULL;
+    return 0;
 }
 
 static void no_tree(session_t *s, int errnum, const char *why)
@@ -298,12 +301,19 @@ void session_ask_tree(session_t *s)
 /* If memory for the change is short, the former tree stays in use until the broker has answered. */
 static void move(session_t *s, uint32_t rank, uint32_t parent)
 {
-    idset_t *ranks = idset_create_range(rank, rank);
-    topology_t *tree = ranks ? topology_create_moved(s->tree, ranks, parent) : NULL;
+    uint32_t before = topology_parent(s->tree, rank);
+    topology_t *over = s->base ? NULL : topology_create_over(s->tree);
 
-    if (!tree || session_set_tree(s, tree) < 0)
-        ask_tree(s);
-    idset_destroy(ranks);
+    if (over) {
+        s->base = s->tree;
+        s->tree = over;
+    }
+    if (s->base && topology_move(s->tree, rank, parent) == 0) {
+        if (s->ops->tree(s->arg, 0, "") == 0)
+            return;
+        (void)topology_move(s->tree, rank, before);
+    }
+    ask_tree(s);
 }
 
 /* --- events --- */
@@ -411,6 +421,7 @@ void session_destroy(session_t *s)
     flux_future_destroy(s->lost_f);
     flux_future_destroy(s->tree_f);
     topology_destroy(s->tree);
+    topology_destroy(s->base);
     idset_destroy(s->lost);
     free(s);
     errno = saved;

@@ -4,14 +4,14 @@
  * its children are k*r+1..k*r+k, up to N-1.  flat is the same with k = N-1.  For a chain (k = 1),
  * whose depth is N, closed forms replace the walks to the root.  A tree from a file is a set of
  * arrays built once (topology_file.c); preorder numbers turn "is it below?" into two comparisons.
- * A tree in which ranks have been moved is such a set of arrays, too; its spec is that of the tree
- * before the moves.
+ * A tree in which ranks have been moved refers to the tree before the moves (topology_moved.c), and
+ * has its spec.
  *
  * Invariants:
  *  1. A regular shape holds no memory that depends on N: a thousand brokers on one host pay
  *     nothing.
  *  2. parent(r) < r holds for regular shapes only; no code relies on it for trees from a file.
- *  3. A topology does not change after its creation.
+ *  3. A topology does not change after its creation, except by topology_move().
  *
  * Failure: a failed creation gives an error message.  A query about a rank that does not exist
  * returns TOPOLOGY_NONE, 0 or false, and touches no memory.
@@ -30,14 +30,6 @@
 
 #define MAX_FILE ((size_t)64 << 20)
 
-struct topology {
-    char *spec;
-    uint32_t size;
-    uint32_t k;
-    uint32_t max_depth;
-    struct tree *tree; /* NULL for a regular shape */
-};
-
 /* Shapes that are a name for some k; 0 stands for N-1. */
 static const struct {
     const char *name;
@@ -54,6 +46,7 @@ void topology_destroy(topology_t *t)
 
     if (t) {
         topology_tree_destroy(t->tree);
+        topology_moves_destroy(t->moves);
         free(t->spec);
         free(t);
     }
@@ -189,33 +182,17 @@ topology_t *topology_create(const char *spec, uint32_t size, errmsg_t *err)
     return NULL;
 }
 
-topology_t *topology_create_moved(const topology_t *t, const idset_t *ranks, uint32_t parent)
+topology_t *topology_create_over(const topology_t *base)
 {
-    uint32_t *up = malloc(t->size * sizeof(*up));
-    topology_t *moved = NULL;
+    topology_t *t = create("", base->spec, base->size, NULL);
 
-    if (!up)
+    if (!t)
         return NULL;
-    for (uint32_t r = 0; r < t->size; r++)
-        up[r] = topology_parent(t, r);
-    if (parent >= t->size || idset_empty(ranks) || idset_last(ranks) >= t->size ||
-        idset_test(ranks, 0)) {
-        errno = EINVAL;
-        goto done;
-    }
-    for (uint32_t r = idset_first(ranks); r != IDSET_NONE; r = idset_next(ranks, r))
-        up[r] = parent;
-    if (!(moved = create("", t->spec, t->size, NULL)))
-        goto done;
-    if (!(moved->tree = topology_tree_create(up, t->size))) {
-        topology_destroy(moved);
-        moved = NULL;
-        goto done;
-    }
-    moved->max_depth = moved->tree->max_depth;
-done:
-    free(up);
-    return moved;
+    t->base = base;
+    if ((t->moves = topology_moves_create()))
+        return t;
+    topology_destroy(t);
+    return NULL;
 }
 
 const char *topology_spec(const topology_t *t)
@@ -232,6 +209,8 @@ uint32_t topology_parent(const topology_t *t, uint32_t rank)
 {
     if (rank >= t->size || rank == 0)
         return TOPOLOGY_NONE;
+    if (t->base)
+        return topology_moved_parent(t, rank);
     return t->tree ? t->tree->parent[rank] : (rank - 1) / t->k;
 }
 
@@ -241,6 +220,8 @@ uint32_t topology_nchildren(const topology_t *t, uint32_t rank)
 
     if (rank >= t->size)
         return 0;
+    if (t->base)
+        return topology_moved_nchildren(t, rank);
     if (t->tree)
         return t->tree->first[rank + 1] - t->tree->first[rank];
     lo = (uint64_t)rank * t->k + 1;
@@ -253,6 +234,8 @@ uint32_t topology_child_at(const topology_t *t, uint32_t rank, uint32_t i)
 {
     if (i >= topology_nchildren(t, rank))
         return TOPOLOGY_NONE;
+    if (t->base)
+        return topology_moved_child_at(t, rank, i);
     if (t->tree)
         return t->tree->child[t->tree->first[rank] + i];
     return rank * t->k + 1 + i;
@@ -269,6 +252,8 @@ idset_t *topology_children(const topology_t *t, uint32_t rank)
     }
     if (n == 0)
         return idset_create();
+    if (t->base)
+        return topology_moved_children(t, rank);
     if (!t->tree)
         return idset_create_range(rank * t->k + 1, rank * t->k + n);
     ids = idset_create();
@@ -285,18 +270,29 @@ uint32_t topology_depth(const topology_t *t, uint32_t rank)
 {
     if (rank >= t->size)
         return TOPOLOGY_NONE;
+    if (t->base)
+        return topology_moved_depth(t, rank);
     return t->tree ? t->tree->depth[rank] : kary_depth(t->k, rank);
 }
 
 uint32_t topology_max_depth(const topology_t *t)
 {
-    return t->max_depth;
+    uint32_t max = t->max_depth;
+
+    for (uint32_t r = 0; t->base && r < t->size; r++) {
+        uint32_t depth = topology_moved_depth(t, r);
+
+        max = depth > max ? depth : max;
+    }
+    return max;
 }
 
 bool topology_is_ancestor(const topology_t *t, uint32_t anc, uint32_t rank)
 {
     if (anc >= t->size || rank >= t->size)
         return false;
+    if (t->base)
+        return anc == rank || topology_moved_towards(t, anc, rank) != TOPOLOGY_NONE;
     if (t->tree)
         return t->tree->pre[rank] - t->tree->pre[anc] < t->tree->count[anc];
     if (t->k == 1)
@@ -329,8 +325,15 @@ static int64_t walk_levels(const topology_t *t, uint32_t rank, idset_t *ids)
 
 uint32_t topology_subtree_count(const topology_t *t, uint32_t rank)
 {
+    uint32_t n = 0;
+
     if (rank >= t->size)
         return 0;
+    if (t->base) {
+        for (uint32_t r = 0; r < t->size; r++)
+            n += topology_is_ancestor(t, rank, r);
+        return n;
+    }
     return t->tree ? t->tree->count[rank] : (uint32_t)walk_levels(t, rank, NULL);
 }
 
@@ -367,6 +370,8 @@ idset_t *topology_subtree(const topology_t *t, uint32_t rank)
         errno = EINVAL;
         return NULL;
     }
+    if (t->base)
+        return topology_moved_subtree(t, rank);
     ids = idset_create();
     if (ids && (t->tree ? add_tree(t->tree, rank, ids) : walk_levels(t, rank, ids)) < 0) {
         idset_destroy(ids);
@@ -402,6 +407,10 @@ uint32_t topology_next_hop(const topology_t *t, uint32_t from, uint32_t to)
         return TOPOLOGY_NONE;
     if (from == to)
         return to;
+    if (t->base) {
+        below = topology_moved_towards(t, from, to);
+        return below != TOPOLOGY_NONE ? below : topology_moved_parent(t, from);
+    }
     if (t->tree) {
         if (topology_is_ancestor(t, from, to))
             return tree_child_towards(t->tree, from, to);

@@ -15,9 +15,10 @@
  * '#' starts a comment, blank lines are skipped, lines come in any order, a parent has one line.
  * Ranks 1..N-1 must each occur exactly once as a child and be reachable from rank 0.
  *
- * A topology does not change once created: any number of threads may use it.  Regular shapes take
- * constant memory, trees from a file about 28 bytes a rank.  A rank outside 0..N-1 is answered with
- * TOPOLOGY_NONE, 0, false or NULL/EINVAL.
+ * A topology does not change once created, and any number of threads may use it; only those of
+ * topology_create_over() change, and belong to one thread.  Regular shapes take constant memory,
+ * trees from a file about 28 bytes a rank, moves about 32 bytes each.  A rank outside 0..N-1 is
+ * answered with TOPOLOGY_NONE, 0, false or NULL/EINVAL.
  */
 #ifndef TOPOLOGY_TOPOLOGY_H
 #define TOPOLOGY_TOPOLOGY_H
@@ -44,9 +45,16 @@ topology_t *topology_create(const char *spec, uint32_t size, errmsg_t *err);
 topology_t *topology_create_text(const char *text, size_t len, const char *name, uint32_t size,
                                  errmsg_t *err);
 
-/* The tree `t`, except that these ranks, each with all below it, are children of `parent`.  NULL
- * with ENOMEM, or with EINVAL: a rank does not exist, is the root, or `parent` is below it. */
-topology_t *topology_create_moved(const topology_t *t, const idset_t *ranks, uint32_t parent);
+/* Create the same tree as `base`, which must live longer, and must not change; ranks of the new one
+ * can be moved.  With M moved ranks, "constant time" below is O(M) for children, and
+ * the time of a subtree is O(M depth).  NULL with ENOMEM. */
+topology_t *topology_create_over(const topology_t *base);
+/* Move a rank, with all below it, below another parent: O(M + depth).  Returns -1 with ENOMEM, or
+ * with EINVAL: a rank does not exist, `rank` is the root, or `parent` is below it; then nothing has
+ * changed. */
+int topology_move(topology_t *t, uint32_t rank, uint32_t parent);
+/* Number of ranks with another parent than in the base. */
+size_t topology_nmoved(const topology_t *t);
 void topology_destroy(topology_t *t); /* NULL-safe, keeps errno */
 
 /* The canonical spec: "kary:K", "flat", "chain", "binary" or "file:PATH"; owned by `t`. */
@@ -66,15 +74,16 @@ uint32_t topology_child_at(const topology_t *t, uint32_t rank, uint32_t i);
 /* The children as a set the caller destroys.  NULL with EINVAL or ENOMEM. */
 idset_t *topology_children(const topology_t *t, uint32_t rank);
 
-/* Hops from the root to `rank`, and the largest of these.  At most O(depth). */
+/* Hops from the root to `rank`, and the largest of these.  At most O(depth); the largest one of a
+ * tree with moved ranks, O(N). */
 uint32_t topology_depth(const topology_t *t, uint32_t rank);
 uint32_t topology_max_depth(const topology_t *t);
 
 /* Does the path from `rank` to the root lead through `anc`?  A rank is its own ancestor. */
 bool topology_is_ancestor(const topology_t *t, uint32_t anc, uint32_t rank);
 
-/* Number of ranks in the subtree of `rank`, including `rank`, O(depth); and the set of these ranks
- * (destroyed by the caller; NULL with EINVAL or ENOMEM). */
+/* Number of ranks in the subtree of `rank`, including `rank`, O(depth), with moves O(N depth); and
+ * the set of these ranks (destroyed by the caller; NULL with EINVAL or ENOMEM). */
 uint32_t topology_subtree_count(const topology_t *t, uint32_t rank);
 idset_t *topology_subtree(const topology_t *t, uint32_t rank);
 

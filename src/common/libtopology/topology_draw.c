@@ -68,7 +68,7 @@ static uint32_t child_index(const topology_t *t, uint32_t rank)
 
 /* `indent` has the text left of the children of the ranks on the current path: INDENT bytes per
  * level. */
-char *topology_format_tree(const topology_t *t, topology_label_f label_fn, void *arg)
+static char *format_tree(const topology_t *t, topology_label_f label_fn, void *arg)
 {
     strbuf_t *out = strbuf_create(MAX_TEXT);
     strbuf_t *indent = strbuf_create(MAX_TEXT);
@@ -104,6 +104,15 @@ char *topology_format_tree(const topology_t *t, topology_label_f label_fn, void 
     return strbuf_take(out);
 }
 
+char *topology_format_tree(const topology_t *t, topology_label_f label_fn, void *arg)
+{
+    topology_t *solid = t->base ? topology_solid(t) : NULL;
+    char *text = t->base && !solid ? NULL : format_tree(solid ? solid : t, label_fn, arg);
+
+    topology_destroy(solid);
+    return text;
+}
+
 char *topology_format_dot(const topology_t *t, topology_label_f label_fn, void *arg)
 {
     strbuf_t *out = strbuf_create(MAX_TEXT);
@@ -126,7 +135,7 @@ char *topology_format_dot(const topology_t *t, topology_label_f label_fn, void *
     return strbuf_take(out);
 }
 
-char *topology_format_file(const topology_t *t)
+static char *format_file(const topology_t *t)
 {
     strbuf_t *out = strbuf_create(MAX_TEXT);
     int rc = 0;
@@ -148,4 +157,13 @@ char *topology_format_file(const topology_t *t)
         return NULL;
     }
     return strbuf_take(out);
+}
+
+char *topology_format_file(const topology_t *t)
+{
+    topology_t *solid = t->base ? topology_solid(t) : NULL;
+    char *text = t->base && !solid ? NULL : format_file(solid ? solid : t);
+
+    topology_destroy(solid);
+    return text;
 }

@@ -358,41 +358,104 @@ START_TEST(moved)
 
     for (size_t i = 0; i < 3; i++) {
         topology_t *t = topology_create(shapes[i], 40, NULL);
+        topology_t *m = topology_create_over(t);
         idset_t *ranks = topology_children(t, 1);
-        topology_t *m, *back;
+        uint32_t first = idset_first(ranks);
+        char *text;
 
-        ck_assert_ptr_nonnull(m = topology_create_moved(t, ranks, 0));
         ck_assert_str_eq(topology_spec(m), topology_spec(t));
+        for (uint32_t r = first; r != IDSET_NONE; r = idset_next(ranks, r))
+            ck_assert_int_eq(topology_move(m, r, 0), 0);
+        ck_assert_uint_eq(topology_nmoved(m), idset_count(ranks));
         ck_assert_uint_eq(topology_nchildren(m, 1), 0);
         ck_assert_uint_eq(topology_subtree_count(m, 1), 1);
-        for (uint32_t r = idset_first(ranks); r != IDSET_NONE; r = idset_next(ranks, r)) {
+        for (uint32_t r = first; r != IDSET_NONE; r = idset_next(ranks, r)) {
             ck_assert_uint_eq(topology_parent(m, r), 0);
             ck_assert_uint_eq(topology_subtree_count(m, r), topology_subtree_count(t, r));
             ck_assert_uint_eq(topology_next_hop(m, 0, r), r);
             ck_assert_uint_eq(topology_next_hop(m, 1, r), 0);
         }
-        ck_assert_ptr_nonnull(back = topology_create_moved(m, ranks, 1));
+        /* Below itself, to nowhere, the root, and one that is not there. */
+        ck_assert_int_eq(topology_move(m, first, first), -1);
+        ck_assert_int_eq(errno, EINVAL);
+        ck_assert_int_eq(topology_move(m, 0, 1), -1);
+        ck_assert_int_eq(topology_move(m, first, 40), -1);
+        ck_assert_int_eq(topology_move(m, 40, 1), -1);
+        ck_assert_int_eq(errno, EINVAL);
+        text = topology_format_file(m);
+        ck_assert_ptr_nonnull(text);
+        free(text);
+        for (uint32_t r = first; r != IDSET_NONE; r = idset_next(ranks, r))
+            ck_assert_int_eq(topology_move(m, r, 1), 0);
+        ck_assert_uint_eq(topology_nmoved(m), 0);
         for (uint32_t r = 0; r < 40; r++) {
-            ck_assert_uint_eq(topology_parent(back, r), topology_parent(t, r));
-            ck_assert_uint_eq(topology_depth(back, r), topology_depth(t, r));
+            ck_assert_uint_eq(topology_parent(m, r), topology_parent(t, r));
+            ck_assert_uint_eq(topology_depth(m, r), topology_depth(t, r));
         }
-        ck_assert_uint_eq(topology_max_depth(back), topology_max_depth(t));
-        /* Below itself, to nowhere, the root, none, and one that is not there. */
-        ck_assert_ptr_null(topology_create_moved(t, ranks, idset_first(ranks)));
-        ck_assert_int_eq(errno, EINVAL);
-        ck_assert_ptr_null(topology_create_moved(t, ranks, 40));
-        ck_assert_int_eq(idset_set(ranks, 0), 0);
-        ck_assert_ptr_null(topology_create_moved(t, ranks, 1));
+        ck_assert_uint_eq(topology_max_depth(m), topology_max_depth(t));
         idset_destroy(ranks);
-        ranks = idset_create();
-        ck_assert_ptr_null(topology_create_moved(t, ranks, 1));
-        ck_assert_int_eq(idset_set(ranks, 40), 0);
-        ck_assert_ptr_null(topology_create_moved(t, ranks, 1));
-        ck_assert_int_eq(errno, EINVAL);
-        idset_destroy(ranks);
-        topology_destroy(t);
         topology_destroy(m);
-        topology_destroy(back);
+        topology_destroy(t);
+    }
+}
+END_TEST
+
+/* All queries of the two trees have the same answers. */
+static void expect_same(const topology_t *m, const topology_t *t, uint32_t size)
+{
+    ck_assert_uint_eq(topology_max_depth(m), topology_max_depth(t));
+    for (uint32_t r = 0; r < size; r++) {
+        idset_t *a = topology_subtree(m, r), *b = topology_subtree(t, r);
+
+        ck_assert(idset_equal(a, b));
+        ck_assert_uint_eq(topology_subtree_count(m, r), idset_count(b));
+        ck_assert_uint_eq(topology_parent(m, r), topology_parent(t, r));
+        ck_assert_uint_eq(topology_depth(m, r), topology_depth(t, r));
+        ck_assert_uint_eq(topology_nchildren(m, r), topology_nchildren(t, r));
+        for (uint32_t i = 0; i <= topology_nchildren(t, r); i++)
+            ck_assert_uint_eq(topology_child_at(m, r, i), topology_child_at(t, r, i));
+        for (uint32_t k = 0; k < size; k++) {
+            ck_assert(topology_is_ancestor(m, r, k) == topology_is_ancestor(t, r, k));
+            ck_assert_uint_eq(topology_next_hop(m, r, k), topology_next_hop(t, r, k));
+        }
+        idset_destroy(a);
+        idset_destroy(b);
+    }
+}
+
+/* After random moves a tree is the one that is read from its text; also over a tree that has moves
+ * itself. */
+START_TEST(random_moves)
+{
+    static const char *const shapes[] = {"kary:2", "chain", "kary:3", "flat"};
+    const uint32_t size = 48;
+    uint64_t x = 1 + (uint64_t)_i;
+
+    for (size_t i = 0; i < 4; i++) {
+        topology_t *base = topology_create(shapes[i], size, NULL);
+        topology_t *half = topology_create_over(base);
+        topology_t *m = topology_create_over(half);
+
+        for (unsigned k = 0; k < 60; k++) {
+            uint32_t rank = (uint32_t)((x = x * 6364136223846793005u + 1) >> 33) % size;
+            uint32_t parent = (uint32_t)((x = x * 6364136223846793005u + 1) >> 33) % size;
+            topology_t *to = k < 10 ? half : m;
+            bool can = rank > 0 && !topology_is_ancestor(to, rank, parent);
+
+            ck_assert_int_eq(topology_move(to, rank, parent), can ? 0 : -1);
+            if (k % 10 == 9) {
+                char *text = topology_format_file(m);
+                topology_t *t = topology_create_text(text, strlen(text), "text", size, NULL);
+
+                ck_assert_ptr_nonnull(t);
+                expect_same(m, t, size);
+                topology_destroy(t);
+                free(text);
+            }
+        }
+        topology_destroy(m);
+        topology_destroy(half);
+        topology_destroy(base);
     }
 }
 END_TEST
@@ -486,6 +549,7 @@ int main(void)
     tcase_add_test(tc, file_by_path);
     tcase_add_loop_test(tc, random_trees, 0, 4);
     tcase_add_test(tc, moved);
+    tcase_add_loop_test(tc, random_moves, 0, 4);
     tcase_add_test(tc, drawings);
     tcase_add_test(tc, deep_drawing);
     tcase_add_test(tc, large_file);
