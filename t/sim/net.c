@@ -50,11 +50,15 @@ static void chan_init(struct chan *ch, struct node *from, struct node *to, enum 
 
 void net_init(sim_t *s)
 {
+    for (uint32_t r = 0; r < s->cfg.size; r++)
+        list_init(&s->nodes[r].children);
     for (uint32_t r = 0; r < s->cfg.size; r++) {
         struct node *n = &s->nodes[r];
         uint32_t parent = topology_parent(s->topo, r);
         if (parent != TOPOLOGY_NONE) {
             struct node *p = &s->nodes[parent];
+            list_init(&n->child);
+            list_append(&p->children, &n->child);
             chan_init(&n->up, n, p, CORE_TREE, &n->down);
             chan_init(&n->down, p, n, CORE_TREE, &n->up);
             chan_init(&n->event, p, n, CORE_EVENT, NULL);
@@ -293,33 +297,14 @@ static int net_send(void *arg, enum core_plane plane, uint32_t rank, flux_msg_t 
     return 0;
 }
 
-/* Who is connected to it, one after the other, *pos being 0 at first; where nobody moves, the shape
- * tells.  NULL after the last. */
-static struct node *next_child(struct node *n, uint32_t *pos)
-{
-    sim_t *s = n->sim;
-
-    if (s->cfg.heal <= 0.) {
-        uint32_t i = (*pos)++;
-
-        return i < topology_nchildren(s->topo, n->rank)
-                   ? &s->nodes[topology_child_at(s->topo, n->rank, i)]
-                   : NULL;
-    }
-    while (++*pos < s->cfg.size)
-        if (s->nodes[*pos].up.to == n)
-            return &s->nodes[*pos];
-    return NULL;
-}
-
 static int net_publish(void *arg, const flux_msg_t *event)
 {
     struct node *n = arg;
     sim_t *s = n->sim;
-    struct node *child;
-    uint32_t pos = 0;
 
-    while ((child = next_child(n, &pos))) {
+    LIST_FOREACH(it, &n->children)
+    {
+        struct node *child = list_entry(it, struct node, child);
         struct chan *ch = &child->event;
         flux_msg_t *msg;
         int64_t delay;
@@ -411,6 +396,8 @@ static void connection_cut(sim_t *s, struct chan *a, struct chan *b, bool lose);
 
 static void set_parent(struct node *n, struct node *parent, int64_t at)
 {
+    list_remove(&n->child);
+    list_append(&parent->children, &n->child);
     n->up.to = n->down.from = n->event.from = parent;
     chan_open(&n->up, at);
     chan_open(&n->down, at);
@@ -546,12 +533,10 @@ void net_lost(struct node *n, bool orderly)
 {
     sim_t *s = n->sim;
     bool lose = !orderly && rng_chance(&s->rng, 0.5);
-    struct node *child;
-    uint32_t pos = 0;
 
     break_one(n, CORE_TREE, lose);
-    while ((child = next_child(n, &pos)))
-        break_one(child, CORE_TREE, lose);
+    LIST_FOREACH(it, &n->children)
+    break_one(list_entry(it, struct node, child), CORE_TREE, lose);
     if (s->cfg.size > 1) {
         break_one(n, CORE_RING, lose);
         break_one(n->ring_prev.to, CORE_RING, lose);

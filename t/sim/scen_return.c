@@ -17,6 +17,7 @@
  */
 #include "config.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -409,22 +410,60 @@ static void return_run(sim_t *s)
     free(rs->across);
 }
 
+/* Messages for the heals of all victims, beside the formula of one heal (figures.c): for each dead
+ * broker a report to the root, and for each orphan a hello, an answer to the welcome and a report
+ * to the root; for each of both an event to all.  A report goes twice where the broker that passes
+ * it on is an orphan itself.  Events that the test publishes come on top. */
+static void expect_messages(const struct returns *rs, const struct sim_tally *before)
+{
+    const sim_t *s = rs->s;
+    uint64_t depth = topology_max_depth(s->topo), dead = 0, orphans = 0;
+    uint64_t up = s->tally.up - before->up, event = s->tally.event - before->event;
+    uint64_t up_max, event_max;
+
+    for (uint32_t r = 1; r < s->cfg.size; r++) {
+        const struct node *n = &s->nodes[r];
+
+        dead += n->state == NODE_DEAD;
+        orphans += n->state == NODE_ON && n->up.to->rank != topology_parent(s->topo, r);
+    }
+    up_max = 2 * (dead * depth + orphans * (depth + 2)) + TICKS * depth;
+    event_max = (s->cfg.size - 1) * (dead + orphans + TICKS);
+    if (s->cfg.trace || s->cfg.size >= 2048)
+        printf("many: %" PRIu64 " dead, %" PRIu64 " orphans: %" PRIu64
+               " messages up (at most %" PRIu64 "), %" PRIu64 " events (at most %" PRIu64 ")\n",
+               dead, orphans, up, up_max, event, event_max);
+    if (up > up_max || event > event_max)
+        sim_fail((sim_t *)s, "the heals took more messages than the formula has");
+}
+
 /* One in a hundred dies in the same moment.  All others are whole again after the limit of one heal
  * for each level of the tree at most, as an orphan's new parent may itself be an orphan. */
 static void many_run(sim_t *s)
 {
     struct returns *rs = sim_alloc(s, sizeof(*rs));
+    struct sim_tally before;
 
     rs->s = s;
     if (s->cfg.size < 2 || !sim_boot(s))
         return;
     listen(rs);
+    before = s->tally;
     ticks(rs);
-    for (uint32_t i = 0; i < 1 + s->cfg.size / 100; i++)
-        sim_at(s, sim_now(s), die, &s->nodes[rng_range(&s->rng, 1, s->cfg.size - 1)], NULL);
+    for (uint32_t i = 0; i < 1 + s->cfg.size / 100; i++) {
+        uint32_t r = rng_range(&s->rng, 1, s->cfg.size - 1);
+        uint32_t parent = topology_parent(s->topo, r);
+
+        /* Most ranks have none below them. */
+        if (parent != 0 && rng_chance(&s->rng, 0.25))
+            r = parent;
+        sim_at(s, sim_now(s), die, &s->nodes[r], NULL);
+    }
     sim_run_for(s, (int64_t)(2. * s->cfg.heal * 1e9) +
                        sim_max_delay(s) * 4 * (2 + topology_max_depth(s->topo)));
     expect_healed(rs);
+    if (!s->failed)
+        expect_messages(rs, &before);
     if (!s->failed)
         everybody_serves(rs, 0);
 }

@@ -5,6 +5,7 @@
  */
 #include "config.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -166,14 +167,15 @@ bool sim_run_until(sim_t *s, sim_cond_f cond, void *arg, int64_t timeout)
 {
     int64_t end = sim_now(s) + timeout;
     uint64_t first = vclock_steps(s->clock);
+    uint64_t most = UINT64_C(50000000) * (1 + s->cfg.size / 4096);
 
     while (!s->failed) {
         if (cond && cond(s, arg))
             return true;
         if (!vclock_step(s->clock, end))
             return !cond || cond(s, arg);
-        if (vclock_steps(s->clock) - first > UINT64_C(50000000)) {
-            sim_fail(s, "no end: 50 million steps and still more messages");
+        if (vclock_steps(s->clock) - first > most) {
+            sim_fail(s, "no end: %" PRIu64 " steps and still more messages", most);
             break;
         }
     }

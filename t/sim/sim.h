@@ -155,8 +155,10 @@ struct node {
     unsigned starts; /* brokers of this rank so far */
     flux_reactor_t *reactor;
     core_t *core;
-    struct list_node eps;             /* struct sim_ep */
-    struct chan up, down, event;      /* to the parent, from it, events from it; with
+    struct list_node eps;        /* struct sim_ep */
+    struct list_node children;   /* struct node: those that are connected to it as their parent */
+    struct list_node child;      /* in `children` of the parent */
+    struct chan up, down, event; /* to the parent, from it, events from it; with
                                          sim_config.heal that may be another than by the shape */
     struct chan ring_next, ring_prev; /* to the next rank, to the previous one */
     bool event_link;
