@@ -21,9 +21,10 @@
  *  1. A request has an entry at every broker on its way from the time when it is passed on until
  *     its last response has passed.  A response without an entry is dropped, so no request is
  *     answered twice.
- *  2. An entry does not keep a large payload: above KEEP_PAYLOAD bytes (KEEP_AGAIN with
- *     FLUX_MSGF_IDEMPOTENT) it keeps only routes, topic and tag, unless the request went to a local
- *     module (a reload may have to deliver it again).
+ *  2. An entry does not keep a large payload: above KEEP_PAYLOAD bytes it keeps only routes, topic
+ *     and tag, unless the request went to a local module (a reload may have to deliver it again), or
+ *     has FLUX_MSGF_IDEMPOTENT.  Of the latter, those above KEEP_AGAIN bytes have at most KEEP_LARGE
+ *     bytes together (core.kept_large).
  *  3. stats.inflight counts all entries; `inflight` of an endpoint counts the requests that it has
  *     sent.
  *
@@ -39,6 +40,7 @@
 
 #define KEEP_PAYLOAD 512
 #define KEEP_AGAIN 16384
+#define KEEP_LARGE (64u * 1024 * 1024)
 #define POOL_MAX 4096
 
 static uint64_t mix(uint64_t z)
@@ -58,9 +60,12 @@ static uint64_t key_of(const core_t *c, const flux_msg_t *msg)
     return k;
 }
 
-static size_t keep_max(const flux_msg_t *req)
+/* Is the payload of a request to a neighbor kept? */
+static bool keeps(const core_t *c, const flux_msg_t *req, size_t len)
 {
-    return flux_msg_has_flag(req, FLUX_MSGF_IDEMPOTENT) ? KEEP_AGAIN : KEEP_PAYLOAD;
+    if (!flux_msg_has_flag(req, FLUX_MSGF_IDEMPOTENT))
+        return len <= KEEP_PAYLOAD;
+    return len <= KEEP_AGAIN || len <= KEEP_LARGE - c->kept_large;
 }
 
 struct inflight *inflight_add(core_t *c, flux_msg_t *req, endpoint_t *from_ep,
@@ -77,7 +82,8 @@ struct inflight *inflight_add(core_t *c, flux_msg_t *req, endpoint_t *from_ep,
         return NULL;
     flux_msg_payload(req, &len);
     f->key = key_of(c, req);
-    if (!to_ep && len > keep_max(req)) {
+    f->large = !to_ep && len > KEEP_AGAIN && keeps(c, req, len) ? len : 0;
+    if (!to_ep && !keeps(c, req, len)) {
         if ((f->req = flux_msg_response_create(req, 0)))
             flux_msg_set_flags(f->req,
                                flux_msg_flags(req) & (FLUX_MSGF_STREAMING | FLUX_MSGF_RING));
@@ -101,12 +107,13 @@ struct inflight *inflight_add(core_t *c, flux_msg_t *req, endpoint_t *from_ep,
     list_init(&f->from_node);
     list_init(&f->to_node);
     list_append(from_ep ? &from_ep->from : &from_peer->from, &f->from_node);
+    c->kept_large += f->large;
     list_append(to_ep ? &to_ep->to : &to_peer->to, &f->to_node);
     if (from_ep)
         from_ep->inflight++;
     c->stats.inflight++;
     INVARIANT(1, hmap_get_u64(c->inflight, f->key) == f);
-    INVARIANT(2, to_ep || len <= keep_max(req) || flux_msg_type(f->req) == FLUX_MSG_RESPONSE);
+    INVARIANT(2, c->kept_large <= KEEP_LARGE);
     INVARIANT(3, c->stats.inflight == hmap_count(c->inflight));
     return f;
 }
@@ -126,6 +133,7 @@ void inflight_remove(core_t *c, struct inflight *f)
     if (f->from_ep)
         f->from_ep->inflight--;
     flux_msg_destroy(f->req);
+    c->kept_large -= f->large;
     c->stats.inflight--;
     if (!list_empty(&c->formers))
         restore_answered(c);

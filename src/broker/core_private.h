@@ -115,6 +115,7 @@ struct inflight {
     struct list_node to_node;
     struct list_node from_node;
     double asked;  /* value of the observer for the request; 0: none */
+    size_t large;  /* bytes of its payload, if they count in core.kept_large */
     bool answered; /* a stream: a response has passed */
 };
 
@@ -153,6 +154,7 @@ struct core {
     hmap_t *inflight; /* key -> inflight */
     struct inflight *pool;
     size_t pool_count;
+    size_t kept_large; /* bytes of large requests that may be sent again */
 
     struct peer *parent;
     struct peer **children; /* children of the shape, and then adopted ones */

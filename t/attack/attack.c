@@ -373,7 +373,9 @@ static void cut(struct attacker *a)
     "\"slot\":\"task\",\"count\":{\"per_slot\":1}}],\"attributes\":{\"system\":{\"duration\":" \
     "60}}}"
 /* A job whose environment has no variables. */
-#define JOB "FJS1\1\0\0\0\1\0\0\0\4\0\0\0\0\0\0\0\0\0\0\0\20\0\0\0\0\0\0\0\323\0\0\0" SPEC
+#define JOB                                                                        \
+    "FJS2\1\0\0\0\1\0\0\0\4\0\0\0\0\0\0\0\0\0\0\0\20\0\0\0\0\0\0\0\323\0\0\0" SPEC \
+    "\0\0\0\0\0\0\0\0"
 _Static_assert(sizeof(SPEC) - 1 == 0323, "the length of the job");
 /* A transaction that puts one value; a look-up of it. */
 #define PUT "T\1\0\0\1\0\0\0\1\0\6\0\1\0\0\0attack7"

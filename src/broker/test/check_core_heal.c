@@ -95,7 +95,7 @@ START_TEST(idempotent)
     party_clear(m3);
     cl_kill(cl, 1);
     ck_assert_uint_eq(c3->n, 0);
-    expect_answer(c0, 2, EHOSTUNREACH, NULL); /* one went to the dead rank, one is too large */
+    expect_answer(c0, 1, EHOSTUNREACH, NULL); /* it went to the dead rank */
     cl_pump(cl);
     expect_answer(c5, 2, EHOSTUNREACH, "rank 1 was lost");
     cl_sleep(cl, 0.1);
@@ -127,6 +127,38 @@ START_TEST(idempotent)
     party_free(m1);
     party_free(m3);
     party_free(own);
+}
+END_TEST
+
+/* Large requests that may be sent again are kept within a bound. */
+START_TEST(idempotent_large)
+{
+    struct cluster *cl = cl_up(7, "kary:2");
+    struct party *c0 = client(cl, 0), *m3 = module(cl, 3, "low");
+    size_t size = 40u << 20;
+    char *text = big(size);
+
+    text[0] = text[size - 1] = '"';
+    ask_flags(c0, "low.one", 3, FLUX_MSGF_IDEMPOTENT, text);
+    ask_flags(c0, "low.two", 3, FLUX_MSGF_IDEMPOTENT, text);
+    cl_pump(cl);
+    ck_assert_uint_eq(m3->n, 2);
+    party_clear(m3);
+    cl_kill(cl, 1);
+    expect_answer(c0, 1, EHOSTUNREACH, NULL);
+    ck_assert_str_eq(flux_msg_topic(c0->kept[0]), "low.two");
+    cl_sleep(cl, 0.1);
+    for (size_t i = 0; i < m3->n; i++) {
+        if (!flux_msg_has_flag(m3->kept[i], FLUX_MSGF_NORESPONSE))
+            answer(m3, i, 0, 0, "1");
+    }
+    cl_pump(cl);
+    expect_answer(c0, 2, 0, NULL);
+    ck_assert_uint_eq(cl_inflight(cl), 0);
+    cl_free(cl);
+    free(text);
+    party_free(c0);
+    party_free(m3);
 }
 END_TEST
 
@@ -692,10 +724,11 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {
-        one,           events,     several,           in_vain,      late,        before_run,
-        before_others, again,      two_again,         refused,      tries_again, refused_below,
-        leave,         idempotent, held_for_the_dead, noticed_late, keys,        bad_keys};
+    const TTest *const tests[] = {one,          events,     several,          in_vain,
+                                  late,         before_run, before_others,    again,
+                                  two_again,    refused,    tries_again,      refused_below,
+                                  leave,        idempotent, idempotent_large, held_for_the_dead,
+                                  noticed_late, keys,       bad_keys};
     TCase *tc = tcase_create("core_heal");
 
     tcase_set_timeout(tc, 60);

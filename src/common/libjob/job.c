@@ -40,7 +40,8 @@ flux_future_t *flux_job_submit_batch(flux_t *h, submit_writer_t *w)
 
     if (!frame)
         return NULL;
-    f = flux_rpc_raw(h, "job.submit", frame, len, FLUX_NODEID_ANY, 0);
+    submit_frame_number(frame, len, flux_random(h));
+    f = flux_rpc_raw(h, "job.submit", frame, len, FLUX_NODEID_ANY, FLUX_MSGF_IDEMPOTENT);
     free(frame);
     return f;
 }

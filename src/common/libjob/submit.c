@@ -22,8 +22,9 @@
 #define HEAD 16
 #define ENV_HEAD 4
 #define JOB_HEAD 16
+#define TAIL 8
 
-static const char magic[4] = {'F', 'J', 'S', '1'};
+static const char magic[4] = {'F', 'J', 'S', '2'};
 
 /* --- reading --- */
 
@@ -101,7 +102,7 @@ int submit_decode(const void *data, size_t len, struct submit_frame *f, errmsg_t
     if (len > SUBMIT_FRAME_MAX)
         return errmsg_fail(err, EMSGSIZE, "a submission has at most %u bytes, this one has %zu",
                            SUBMIT_FRAME_MAX, len);
-    if (len < HEAD || memcmp(p, magic, sizeof(magic)) != 0)
+    if (len < HEAD + TAIL || memcmp(p, magic, sizeof(magic)) != 0)
         return errmsg_fail(err, EPROTO, "this is not a submission of jobs");
     f->njobs = le_get32(p + 4);
     f->nenvs = le_get32(p + 8);
@@ -112,11 +113,12 @@ int submit_decode(const void *data, size_t len, struct submit_frame *f, errmsg_t
     if (f->nenvs > SUBMIT_ENVS_MAX)
         return errmsg_fail(err, EMSGSIZE, "a submission has at most %d environments, not %u",
                            SUBMIT_ENVS_MAX, f->nenvs);
-    if (envs > len - HEAD)
+    if (envs > len - HEAD - TAIL)
         return errmsg_fail(err, EPROTO, "the environments of a submission are cut off");
     f->envs = p + HEAD;
     f->jobs = f->envs + envs;
-    f->end = p + len;
+    f->end = p + len - TAIL;
+    f->number = le_get64(f->end);
     return check_envs(f, envs, err) < 0 || check_jobs(f, err) < 0 ? -1 : 0;
 }
 
@@ -199,7 +201,7 @@ size_t submit_writer_count(const submit_writer_t *w)
 
 size_t submit_writer_size(const submit_writer_t *w)
 {
-    return HEAD + w->envs.len + w->jobs.len;
+    return HEAD + w->envs.len + w->jobs.len + TAIL;
 }
 
 static bool fits(const submit_writer_t *w, size_t more)
@@ -282,7 +284,13 @@ void *submit_writer_frame(submit_writer_t *w, size_t *len)
     memcpy(p + HEAD, w->envs.data, w->envs.len);
     memcpy(p + HEAD + w->envs.len, w->jobs.data, w->jobs.len);
     *len = size;
+    submit_frame_number(p, size, 0);
     return p;
+}
+
+void submit_frame_number(void *frame, size_t len, uint64_t number)
+{
+    le_put64((uint8_t *)frame + len - TAIL, number);
 }
 
 void submit_writer_clear(submit_writer_t *w)

@@ -1,12 +1,14 @@
 /* The payload of job.submit: many jobs in one request.
  *
- *    "FJS1", u32 jobs, u32 environments, u32 bytes of all environments together;
+ *    "FJS2", u32 jobs, u32 environments, u32 bytes of all environments together;
  *    environments:  u32 length, then NAME=value, each followed by a NUL
- *    jobs:          u32 number of its environment, u32 urgency, u32 flags, u32 length, jobspec text
+ *    jobs:          u32 number of its environment, u32 urgency, u32 flags, u32 length, jobspec text;
+ *    u64 number of the submission
  *
  * Numbers are little-endian.  An environment is a sequence of bytes, as for processes, and occurs
  * only once for all jobs of the frame that share it.  A jobspec is opaque here (jobspec.h reads
- * it).
+ * it).  The number is random; a submission that arrives again, since a broker on its way has died,
+ * gets the answer that the first one got.  0: none, such a submission is always a new one.
  *
  * The response is JSON: struct job_submitted of job_wire.h.
  *
@@ -42,6 +44,7 @@ struct submit_frame {
     const uint8_t *envs; /* for submit_env_next() only */
     const uint8_t *jobs; /* for submit_job_next() only */
     const uint8_t *end;
+    uint64_t number;
 };
 struct submit_env {
     const char *data; /* NAME=value\0..., `len` bytes, the last of which is NUL; or len is 0 */
@@ -81,7 +84,9 @@ int submit_writer_job(submit_writer_t *w, int env, int urgency, unsigned flags, 
                       size_t len, errmsg_t *err);
 size_t submit_writer_count(const submit_writer_t *w);
 size_t submit_writer_size(const submit_writer_t *w); /* bytes that the frame will have */
-/* The frame, malloc'd, with one more byte of room for flux_msg_take_raw().  The writer keeps its
+/* Give a frame a number. */
+void submit_frame_number(void *frame, size_t len, uint64_t number);
+/* The frame, with number 0, malloc'd, with one more byte of room for flux_msg_take_raw().  The writer keeps its
  * content; submit_writer_clear() drops the jobs and keeps the environments.  NULL with ENOMEM, or
  * EINVAL when there is no job. */
 void *submit_writer_frame(submit_writer_t *w, size_t *len);

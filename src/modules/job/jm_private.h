@@ -180,6 +180,9 @@ struct jm_submission {
     uint32_t count;
     size_t bytes, counted; /* counted: those of them that are in jm_submit.bytes */
     json_t *errors;
+    struct jm_repeat_entry *entry; /* jm_repeat.c, or NULL */
+    flux_msg_t **again;            /* jm_repeat.c: further requests for the same submission */
+    size_t nagain;
     bool gone;  /* its client disconnected before it was completely decoded */
     int errnum; /* of a refusal of all its jobs */
     errmsg_t err;
@@ -241,6 +244,7 @@ struct jm {
     struct jm_namespace *namespace;
     struct jm_purge *purge;
     struct jm_queue *queue;
+    struct jm_repeat *repeat;
     struct jm_resources *resources;
     struct jm_sched *sched;
     struct jm_spec_table *specs;
@@ -275,6 +279,7 @@ JM_PART(jm_namespace)
 JM_PART(jm_purge)
 JM_STATS(jm_purge)
 JM_PART(jm_queue)
+JM_PART(jm_repeat)
 JM_PART(jm_resources)
 JM_PART(jm_sched)
 JM_STATS(jm_sched)
@@ -457,6 +462,18 @@ void jm_store_last(struct jm *jm);
 void jm_store_unlink(struct jm *jm, uint64_t id);
 /* Answer a request with `json` (taken over) when the present changes are recorded. */
 void jm_store_answer(struct jm *jm, const flux_msg_t *req, char *json);
+
+/* --- jm_repeat.c --- */
+
+/* Has a submission with this number arrived before?  Then the request was answered, or will be. */
+bool jm_repeat_seen(struct jm *jm, const flux_msg_t *req, uint64_t number);
+/* Note a submission that is being read.  -1 with ENOMEM. */
+int jm_repeat_begin(struct jm *jm, struct jm_submission *sub, uint64_t number);
+/* Send the answer, JSON or (errnum != 0) an error message, to all requests of the submission, and
+ * keep it. */
+void jm_repeat_end(struct jm *jm, struct jm_submission *sub, int errnum, const char *text);
+/* The submission is destroyed: forget it if it was not answered. */
+void jm_repeat_drop(struct jm *jm, struct jm_submission *sub);
 
 /* --- jm_submit.c --- */
 

@@ -10,7 +10,8 @@
  * with a statedir, where a job starts only once it is recorded.
  *
  * Invariants:
- *  1. Every request is answered once: with ids and refusals, or with the error of the store.
+ *  1. Every request is answered once: with ids and refusals, or with the error of the store.  One
+ *     that was sent again gets the answer of the first (jm_repeat.c).
  *  2. At most WAITING_MAX requests wait to be decoded.  Requests that wait to be decoded or
  *     recorded have at most WAITING_BYTES together, unless there is only one; further ones are
  *     refused with EAGAIN.
@@ -43,6 +44,7 @@ struct jm_submit {
 static void submission_free(struct jm *jm, struct jm_submission *sub)
 {
     jm_store_submission_clear(sub);
+    jm_repeat_drop(jm, sub);
     list_remove(&sub->node);
     jm->submit->bytes -= sub->counted;
     for (uint32_t i = 0; sub->envs && i < sub->nenvs; i++)
@@ -57,10 +59,14 @@ static void answer(struct jm *jm, struct jm_submission *sub)
 {
     struct job_submitted s = {.first = sub->first, .count = sub->count, .errors = sub->errors};
 
-    if (sub->errnum)
-        flux_respond_error(jm->h, sub->req, sub->errnum, "%s", sub->err.text);
+    char *text = sub->errnum ? NULL : flux_schema_encode(&job_submitted_schema, &s);
+
+    if (text)
+        jm_repeat_end(jm, sub, 0, text);
     else
-        flux_respond_struct(jm->h, sub->req, &job_submitted_schema, &s);
+        jm_repeat_end(jm, sub, sub->errnum ? sub->errnum : ENOMEM,
+                      sub->errnum ? sub->err.text : "the job module is out of memory");
+    free(text);
 }
 
 size_t jm_submit_bytes(const struct jm_submission *sub)
@@ -258,6 +264,7 @@ static int take_envs(struct jm *jm, struct jm_submission *sub, errmsg_t *err)
     return 0;
 }
 
+/* 1: the submission is to be read.  0: it has arrived before.  -1 with errno and an error message. */
 static int begin(struct jm *jm, struct jm_submission *sub, errmsg_t *err)
 {
     const void *data = flux_msg_payload(sub->req, &sub->bytes);
@@ -265,6 +272,8 @@ static int begin(struct jm *jm, struct jm_submission *sub, errmsg_t *err)
 
     if (submit_decode(data, sub->bytes, &sub->it, err) < 0)
         return -1;
+    if (jm_repeat_seen(jm, sub->req, sub->it.number))
+        return 0;
     if (sub->bytes > BYTES_MAX)
         return errmsg_fail(err, EMSGSIZE,
                            "%zu bytes of jobs are too much for one request: at most %u", sub->bytes,
@@ -274,9 +283,11 @@ static int begin(struct jm *jm, struct jm_submission *sub, errmsg_t *err)
     if (jm->submit->n >= WAITING_MAX ||
         (jm->submit->bytes > 0 && jm->submit->bytes + sub->bytes > WAITING_BYTES))
         return errmsg_fail(err, EAGAIN, "too many requests wait to be accepted: try again");
+    if (jm_repeat_begin(jm, sub, sub->it.number) < 0)
+        return errmsg_fail(err, ENOMEM, "the job module is out of memory");
     sub->counted = sub->bytes;
     jm->submit->bytes += sub->counted;
-    return take_envs(jm, sub, err);
+    return take_envs(jm, sub, err) < 0 ? -1 : 1;
 }
 
 void jm_submit_cb(flux_t *h, const flux_msg_t *req, void *arg)
@@ -284,6 +295,7 @@ void jm_submit_cb(flux_t *h, const flux_msg_t *req, void *arg)
     struct jm *jm = arg;
     struct jm_submission *sub;
     errmsg_t err;
+    int rc;
 
     if (jm_request_early(jm, req, jm_submit_cb))
         return;
@@ -294,8 +306,9 @@ void jm_submit_cb(flux_t *h, const flux_msg_t *req, void *arg)
     list_init(&sub->node);
     jm_store_submission_init(sub);
     sub->req = flux_msg_incref(req);
-    if (begin(jm, sub, &err) < 0) {
-        flux_respond_error(h, req, errno, "%s", err.text);
+    if ((rc = begin(jm, sub, &err)) <= 0) {
+        if (rc < 0)
+            flux_respond_error(h, req, errno, "%s", err.text);
         submission_free(jm, sub);
         return;
     }
@@ -338,9 +351,9 @@ void jm_submit_destroy(struct jm *jm)
         struct jm_submission *sub = list_entry(n, struct jm_submission, node);
 
         if (sub->count > 0 && !jm->durable)
-            flux_respond_error(jm->h, sub->req, ECONNABORTED,
-                               "the job module was unloaded while it read the submission: its jobs "
-                               "were not accepted, and those that ran already are ended");
+            jm_repeat_end(jm, sub, ECONNABORTED,
+                          "the job module was unloaded while it read the submission: its jobs were "
+                          "not accepted, and those that ran already are ended");
         submission_free(jm, sub);
     }
     free(p);

@@ -44,6 +44,10 @@ START_TEST(round_trip)
     ck_assert_msg(submit_decode(frame, len, &f, &err) == 0, "%s", err.text);
     ck_assert_uint_eq(f.njobs, 2);
     ck_assert_uint_eq(f.nenvs, 2);
+    ck_assert_uint_eq(f.number, 0);
+    submit_frame_number(frame, len, UINT64_MAX - 7);
+    ck_assert_msg(submit_decode(frame, len, &f, &err) == 0, "%s", err.text);
+    ck_assert_uint_eq(f.number, UINT64_MAX - 7);
     struct submit_frame it = f;
     ck_assert(submit_env_next(&it, &env));
     ck_assert_uint_eq(env.len, 9);

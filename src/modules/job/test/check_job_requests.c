@@ -841,6 +841,87 @@ START_TEST(crowd)
 }
 END_TEST
 
+/* --- submissions that arrive again --- */
+
+static flux_msg_t *submission(uint32_t userid)
+{
+    flux_msg_t *msg = fake_request("job.submit", "{}", FLUX_ROLE_USER);
+
+    flux_msg_set_cred(msg, userid, FLUX_ROLE_USER);
+    return msg;
+}
+
+/* The text of the last response, if there is one since the last call; else "". */
+static const char *said(struct bed *b)
+{
+    static char text[64];
+    size_t len;
+
+    text[0] = '\0';
+    if (b->last)
+        snprintf(text, sizeof(text), "%s", (const char *)flux_msg_payload(b->last, &len));
+    flux_msg_destroy(b->last);
+    b->last = NULL;
+    return text;
+}
+
+static void submit_and_end(struct bed *b, uint64_t number, int errnum, const char *text)
+{
+    struct jm_submission sub = {.req = submission(1000)};
+
+    ck_assert(!jm_repeat_seen(b->jm, sub.req, number));
+    ck_assert_int_eq(jm_repeat_begin(b->jm, &sub, number), 0);
+    jm_repeat_end(b->jm, &sub, errnum, text);
+    jm_repeat_drop(b->jm, &sub);
+    flux_msg_destroy(sub.req);
+}
+
+START_TEST(submitted_again)
+{
+    struct bed *b = bed_create();
+    struct jm_submission sub = {.req = submission(1000), .gone = true};
+    flux_msg_t *again = submission(1000), *other = submission(1001);
+
+    ck_assert(!jm_repeat_seen(b->jm, again, 7));
+    ck_assert_int_eq(jm_repeat_begin(b->jm, &sub, 7), 0);
+    ck_assert(!jm_repeat_seen(b->jm, other, 7)); /* this number is a guess */
+    /* While the first one is read, the other waits for its answer. */
+    ck_assert(jm_repeat_seen(b->jm, again, 7));
+    ck_assert_str_eq(said(b), "");
+    ck_assert(!sub.gone);
+    jm_repeat_end(b->jm, &sub, 0, "{\"first\":9}");
+    ck_assert_uint_eq(sub.nagain, 1);
+    ck_assert_str_eq(said(b), "{\"first\":9}");
+    jm_repeat_drop(b->jm, &sub);
+    flux_msg_destroy(sub.req);
+    /* Then it gets the same answer. */
+    ck_assert(jm_repeat_seen(b->jm, again, 7));
+    ck_assert_str_eq(said(b), "{\"first\":9}");
+    ck_assert(!jm_repeat_seen(b->jm, other, 7));
+    submit_and_end(b, 8, ENOSPC, "full");
+    ck_assert(jm_repeat_seen(b->jm, again, 8));
+    ck_assert_int_eq(flux_msg_errnum(b->last), ENOSPC);
+    ck_assert_str_eq(said(b), "full");
+    /* Without a number, each is another one. */
+    submit_and_end(b, 0, 0, "{}");
+    ck_assert(!jm_repeat_seen(b->jm, again, 0));
+    /* One that is dropped without an answer was not there. */
+    sub = (struct jm_submission){.req = submission(1000)};
+    ck_assert_int_eq(jm_repeat_begin(b->jm, &sub, 9), 0);
+    jm_repeat_drop(b->jm, &sub);
+    flux_msg_destroy(sub.req);
+    ck_assert(!jm_repeat_seen(b->jm, again, 9));
+    /* Old answers make room. */
+    for (uint64_t n = 100; n < 100 + 16384; n++)
+        submit_and_end(b, n, 0, "{}");
+    ck_assert(!jm_repeat_seen(b->jm, again, 7));
+    ck_assert(jm_repeat_seen(b->jm, again, 100));
+    flux_msg_destroy(again);
+    flux_msg_destroy(other);
+    bed_free(b);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("job_requests");
@@ -848,6 +929,7 @@ int main(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, somebody_else);
     tcase_add_test(tc, out_of_bounds);
+    tcase_add_test(tc, submitted_again);
     tcase_add_test(tc, answered);
     tcase_add_test(tc, canceled_stream);
     tcase_add_test(tc, counted);
