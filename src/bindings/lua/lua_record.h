@@ -22,8 +22,8 @@ struct lflux_pack {
     void *(*alloc)(lua_State *L, void *arg, size_t size); /* zeros; raises an error */
     void *arg;
 };
-/* Make structs from the table at `arg`: a record, or a table of records, of which there are *n; *one
- * says which.  NULL with errno and an error message that names the field. */
+/* Make structs from the table at `arg`: a record, or a table of records, of which there are *n;
+ * *one says which.  NULL with errno and an error message that names the field. */
 void *lflux_record_pack(lua_State *L, int arg, const struct lflux_pack *p, size_t *n, bool *one,
                         errmsg_t *err);
 

@@ -1,8 +1,8 @@
 /* project.c - projections of records.
  *
  * The reader's format of a projection has just the fields of the path, each in a record of its own,
- * so that the conversion of libstream does the work: its structs are the elements, without gaps.  In
- * a record that is absent, or null, a number is 0.
+ * so that the conversion of libstream does the work: its structs are the elements, without gaps.
+ * In a record that is absent, or null, a number is 0.
  *
  * Failure: the error message names the variable, and the field.
  */

@@ -12,9 +12,9 @@
  * field of these, or a field of a record in that field, and so on.  The field is a number, `bool`,
  * `char` or `bytes`, or an array of a fixed shape of these, which adds its dimensions to those of
  * the variable.  Of a rank, or with FLUX_TRANSFORM_ALL a whole global array; then *own is memory
- * that the caller frees after use, else NULL, and the data are valid until the step is ended.  0; or
- * -1 with an error message and ENOENT (there is no such variable, or field), EINVAL (the field is
- * none of these), or the errors of flux_stream_get_records(). */
+ * that the caller frees after use, else NULL, and the data are valid until the step is ended.  0;
+ * or -1 with an error message and ENOENT (there is no such variable, or field), EINVAL (the field
+ * is none of these), or the errors of flux_stream_get_records(). */
 int project_get(flux_stream_t *s, const char *path, uint32_t rank, struct flux_transform_array *out,
                 void **own, errmsg_t *err);
 
