@@ -47,7 +47,8 @@
  *     of the subtree as lost, the hello has the present incarnation of that rank, and it names only
  *     ranks of the subtree.
  *  4. A rank is pending only at the broker that has lost the connection on the way to it.  That
- *     broker still counts the rank as up.
+ *     broker still counts the rank as up, even when a lost rank above it was put back into its
+ *     place in the shape elsewhere, and reports the rank as lost if it does not connect in time.
  *  5. A rank that was below an orphan, and that the orphan does not name when it has moved, is
  *     lost.  The exceptions are ranks below a lost rank that was put back into its place in the
  *     shape: they are pending at another broker.  The broker that adopts the orphan knows which of
@@ -232,11 +233,16 @@ void heal_moved_event(core_t *c, const flux_msg_t *event)
 
     if (!owner)
         core_log(c, LOG_ERR, "rank %u cannot read the event overlay.moved: %s", me, err.text);
-    else if (in.rank != me && topology_is_ancestor(overlay_tree(c), me, in.rank) &&
-             !topology_is_ancestor(overlay_tree(c), me, in.parent))
+    else if (in.rank != me && !topology_is_ancestor(overlay_tree(c), me, in.parent) &&
+             (topology_is_ancestor(overlay_tree(c), me, in.rank) ||
+              (c->pending && idset_test(c->pending, in.rank))))
         sub = topology_subtree(overlay_tree(c), in.rank);
-    if (owner && move(c, in.rank, in.parent, in.move) && sub)
+    if (owner && move(c, in.rank, in.parent, in.move) && sub) {
+        /* A lost rank is put back into its place: its orphans still wait here. */
+        if (c->pending && idset_test(c->lost, in.rank))
+            (void)idset_subtract(sub, c->pending);
         moved_away(c, sub);
+    }
     idset_destroy(sub);
     json_decref(owner);
 }

@@ -409,14 +409,28 @@ static void ready_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
     idset_destroy(ids);
 }
 
+/* A child does not report on ranks that have moved away from its subtree, except on orphans that
+ * were pending there: with the lost rank above them they were put back into the place of that. */
+static bool waits_elsewhere(const core_t *c, const idset_t *reported, uint32_t rank)
+{
+    do
+        rank = topology_parent(overlay_tree(c), rank);
+    while (idset_test(reported, rank));
+    return idset_test(c->lost, rank);
+}
+
 static void lost_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
 {
     const struct control_text *t = in;
     idset_t *ids = parse_subtree_ranks(c, p, t->ranks);
     idset_t *sub = topology_subtree(overlay_tree(c), p->rank);
 
-    /* A child does not report on ranks that have moved away from its subtree. */
-    if (ids && sub && idset_keep(ids, sub) == 0)
+    for (uint32_t r = ids && sub ? idset_first(ids) : IDSET_NONE; r != IDSET_NONE;
+         r = idset_next(ids, r)) {
+        if (!idset_test(sub, r) && !waits_elsewhere(c, ids, r))
+            (void)idset_clear(ids, r);
+    }
+    if (ids && sub)
         overlay_ranks_lost(c, ids, t->left ? RANK_LEFT : RANK_LOST, t->by, t->why);
     idset_destroy(sub);
     idset_destroy(ids);
