@@ -2,6 +2,7 @@
 # Streams in other sessions: from a child to its parent, from there to another child, and back.
 # shellcheck disable=SC2154 # set by run
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=t/stream/lib.sh
 . "$SRCDIR/t/stream/lib.sh"
 need_flux batch proxy cancel
 
@@ -26,10 +27,11 @@ exports() { # NAME SESSION ARGUMENT...: flux stream export there, in the backgro
     local name=$1 session=$2
     shift 2
     FLUX_URI=$session "$FLUX" stream export "$@" 2>"$name.err" &
+    # shellcheck disable=SC2004 # an associative array
     pid[$name]=$!
 }
 
-# Wrong use.
+# Usage errors.
 exits 2 "flux stream export to nowhere" "$FLUX" stream export heat
 like "$err" "--to or --from is required" "says what is missing"
 exits 2 "flux stream export of nothing" "$FLUX" stream export --to=parent
@@ -46,10 +48,7 @@ exports up "$child_a" heat --to=parent --as=warm
 wait_until 20 has warm writers 2
 is "$(at "$child_a" has warm writers 2 || echo none)" none "the name is that of the other session only"
 exports down "$child_b" warm --from=parent
-there() {
-    at "$child_b" has warm writers 2
-}
-wait_until 20 there
+wait_until 20 at "$child_b" has warm writers 2
 peer r 0 read warm
 at "$child_b" peer s 0 read warm
 opened r
@@ -73,10 +72,7 @@ wait "${pid[w0]}" "${pid[w1]}"
 FLUX_STREAM_TRANSPORT=tcp peer w 0 write heat 20 0 1 ready=1
 opened w
 FLUX_STREAM_TRANSPORT=tcp exports down "$own" heat --to="$child_a"
-there() {
-    at "$child_a" has heat writers 1
-}
-wait_until 20 there
+wait_until 20 at "$child_a" has heat writers 1
 FLUX_STREAM_TRANSPORT=tcp at "$child_a" peer r 0 read heat
 opened r
 is "$(at "$child_a" "$FLUX" stream format heat)" "n u64, data bytes" "the format is exported"
@@ -101,10 +97,7 @@ ok "a reader begins where the stream is" test "$first" -ge "$step"
 cat=$!
 wait_until 20 above idle bytes 0
 "$FLUX" stream pause idle
-held() {
-    at "$child_a" above idle blocked 0.1
-}
-wait_until 20 held
+wait_until 20 at "$child_a" above idle blocked 0.1
 pass "a pause in the other session holds up the writer"
 "$FLUX" stream resume idle
 kill -TERM "${pid[up]}"

@@ -5,6 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=t/netns.sh
 . "$SRCDIR/t/netns.sh"
+# shellcheck source=t/stream/lib.sh
 . "$SRCDIR/t/stream/lib.sh"
 if ! netns_possible; then
     skip 3 "no network namespaces without more privileges"
@@ -12,7 +13,9 @@ if ! netns_possible; then
     exit
 fi
 # Hosts: 0 is the gateway, 1 and 2 are the clusters, each with a cable to it.
-netns_new && netns_new && netns_new || bail "no network namespaces"
+for i in 0 1 2; do
+    netns_new
+done
 for i in 1 2; do
     in_ns 0 ip link add "to$i" type veth peer name eth0 netns "${holders[$i]}" || bail "no pairs of network devices"
     in_ns 0 ip addr add "10.79.$i.1/24" dev "to$i"
@@ -39,6 +42,7 @@ host_peer() { # NAME HOST ARGUMENT...
     shift 2
     mkfifo "$name.in"
     in_ns "$host" env FLUX_URI="${uris[$host]}" "$PEER" "$@" <>"$name.in" >"$name.out" &
+    # shellcheck disable=SC2004 # an associative array
     pid[$name]=$!
 }
 host_peer w0 1 write heat 30 0 2 ready=1
