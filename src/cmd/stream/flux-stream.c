@@ -3,7 +3,7 @@
  * This is a separate program because streams need libsodium, which `flux` is not linked with.
  *
  * ls, stat, format and rm ask the module `stream`; cat is a reader like any other.  transfer.c has
- * record, replay and tee, export.c export, and filter.c transform.
+ * record, replay and tee, export.c export, filter.c transform, and relay.c relay.
  *
  * Failure: an error message and exit code 1.
  */
@@ -21,6 +21,7 @@
 #include "export.h"
 #include "filter.h"
 #include "record_json.h"
+#include "relay.h"
 #include "slice.h"
 #include "transfer.h"
 
@@ -933,6 +934,8 @@ static const struct cmd_sub subs[] = {
     {"resume", cmd_resume, "NAME", "let the writers of a paused stream continue"},
     {"throttle", cmd_throttle, "NAME RATE", "limit each writer to RATE steps per second"},
     {"rm", cmd_rm, "NAME", "end a stream"},
+    {"relay", stream_relay, "[OPTION...]",
+     "carry streams between this host and each other one by one connection"},
     CMD_SUB_END,
 };
 

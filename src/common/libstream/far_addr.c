@@ -223,6 +223,22 @@ bool far_addr_next(const char **text, char one[FAR_ADDR_MAX])
     return true;
 }
 
+int far_addr_begin(const char *text)
+{
+    union address a;
+    int fd;
+
+    if (address_read(text, &a) < 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    fd = socket(a.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || connect(fd, &a.any, address_len(&a)) == 0 || errno == EINPROGRESS)
+        return fd;
+    close(fd);
+    return -1;
+}
+
 int far_addr_connect(const char *text, double timeout, errmsg_t *err)
 {
     union address a;

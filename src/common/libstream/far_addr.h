@@ -20,6 +20,9 @@ int far_addr_listen(const char *address, const char *interface, char text[FAR_AD
                     errmsg_t *err);
 /* Extract the first address from those at *text, and advance *text. False: there are no more. */
 bool far_addr_next(const char **text, char one[FAR_ADDR_MAX]);
+/* Begin to connect to one address: the descriptor becomes writable when that has succeeded, or
+ * failed (SO_ERROR).  -1 with errno. */
+int far_addr_begin(const char *text);
 /* Connect to one address.  Returns a non-blocking descriptor; -1 with an error message and EINVAL
  * (not an address), ETIMEDOUT, ECONNREFUSED or another errno. */
 int far_addr_connect(const char *text, double timeout, errmsg_t *err);

@@ -52,6 +52,7 @@ struct inlet_far_opts {
     uint64_t expires;
     bool secure;    /* insist on encryption; false: the writer decides */
     double silence; /* seconds of silence after which a host counts as gone; 0: INLET_SILENCE */
+    bool share;     /* go through the relay of this host if the writer is at one (share.h) */
 };
 #define INLET_SILENCE 20.
 /* Connect to a writer of another host.  NULL with an error message and EACCES (wrong or expired

@@ -19,7 +19,8 @@
  * Failure: if another process answers at an address of the writer, or the connection is refused,
  * the next address is tried.  A connection that ends before the greeting, or is reset before the
  * response, was closed because the writer had too many others: it is tried again, after the other
- * addresses, until the timeout of opening.  Afterwards, the end of the connection and any invalid
+ * addresses, until the timeout of opening.  Through relays that is tried only once, and then
+ * without them.  Afterwards, the end of the connection and any invalid
  * message end this inlet.  Steps that were announced before can still be taken, and values that
  * have arrived stay; other values are an error.
  */
@@ -34,8 +35,10 @@
 
 #include "libstream/far_addr.h"
 #include "libstream/inlet_far_private.h"
+#include "libstream/share.h"
 #include "libutil/clock.h"
 #include "libutil/invariant.h"
+#include "libutil/strutil.h"
 
 #define SPACE ((uint64_t)16 << 30)
 #define SPACE_LEAST ((uint64_t)64 << 20)
@@ -149,7 +152,9 @@ static int greet(inlet_far_t *f, const struct inlet_far_opts *opts, const char *
                  double until, unsigned char *greeting, enum reached *how, errmsg_t *err)
 {
     double left = until - clock_now();
-    int fd = far_addr_connect(address, left > 0.001 ? left : 0.001, err);
+    int fd = str_starts(address, SHARE_PREFIX)
+                 ? share_connect(address, err)
+                 : far_addr_connect(address, left > 0.001 ? left : 0.001, err);
 
     if (fd < 0)
         return -1;
@@ -199,21 +204,34 @@ static int knock(inlet_far_t *f, const struct inlet_far_opts *opts, const char *
     return 0;
 }
 
-/* Find the writer at one of its addresses.  An address at which another process answers, or none,
- * or where the connection is refused, is not tried again. */
-static int find(inlet_far_t *f, const struct inlet_far_opts *opts, const struct far_hello *h,
-                double until, struct words *say, struct far_welcome *w, errmsg_t *err)
+/* Let only the addresses at relays be tried, or only the others.  Returns their number, and sets
+ * `wrong` of those that are not. */
+static unsigned choose(const char *address, bool share, unsigned char *wrong)
+{
+    char one[FAR_ADDR_MAX];
+    unsigned n = 0;
+    unsigned i = 0;
+
+    for (const char *p = address; far_addr_next(&p, one); i++) {
+        wrong[i] = str_starts(one, SHARE_PREFIX) != share;
+        n += !wrong[i];
+    }
+    return n;
+}
+
+/* Find the writer at one of its addresses, at relays or not.  An address at which another process
+ * answers, or none, or where the connection is refused, is not tried again. */
+static int find_way(inlet_far_t *f, const struct inlet_far_opts *opts, bool share,
+                    const struct far_hello *h, double until, struct words *say,
+                    struct far_welcome *w, errmsg_t *err)
 {
     char one[FAR_ADDR_MAX];
     unsigned char wrong[FAR_ADDR_MAX] = {0}; /* by number of the address */
     enum reached best = NOBODY;
-    unsigned left = 0;
-    int errnum = 0;
+    unsigned left = choose(opts->address, share, wrong);
+    int errnum = EHOSTUNREACH;
 
-    if (!*opts->address || strlen(opts->address) >= FAR_ADDR_MAX)
-        return errmsg_fail(err, EINVAL, "the address of a stream's writer is malformed");
-    for (const char *p = opts->address; far_addr_next(&p, one);)
-        left++;
+    errmsg_set(err, "the writer of a stream has no address for this reader");
     while (left > 0) {
         unsigned rest = left; /* number of addresses to try in this round */
         unsigned i = 0;
@@ -228,7 +246,7 @@ static int find(inlet_far_t *f, const struct inlet_far_opts *opts, const struct 
                 continue;
             if (knock(f, opts, one, h, now + (until - now) / rest--, say, w, &how, &e) == 0)
                 return 0;
-            later = errno == ECONNRESET && clock_now() < until;
+            later = errno == ECONNRESET && clock_now() < until && (how == WRITER || !share);
             if (how >= best) {
                 best = how;
                 errnum = errno;
@@ -244,6 +262,26 @@ static int find(inlet_far_t *f, const struct inlet_far_opts *opts, const struct 
     }
     errno = errnum;
     return -1;
+}
+
+/* Find the writer: through relays, if connections are to be shared and the writer is at one; and if
+ * that relay is not there any more, without. */
+static int find(inlet_far_t *f, const struct inlet_far_opts *opts, const struct far_hello *h,
+                double until, struct words *say, struct far_welcome *w, errmsg_t *err)
+{
+    double now = clock_now();
+
+    if (!*opts->address || strlen(opts->address) >= FAR_ADDR_MAX)
+        return errmsg_fail(err, EINVAL, "the address of a stream's writer is malformed");
+    if (opts->share && strstr(opts->address, SHARE_PREFIX)) {
+        if (find_way(f, opts, true, h, now + (until - now) / 2., say, w, err) == 0) {
+            f->shared = true;
+            return 0;
+        }
+        if (errno != ECONNRESET && errno != ETIMEDOUT)
+            return -1;
+    }
+    return find_way(f, opts, false, h, until, say, w, err);
 }
 
 static int join(inlet_far_t *f, const struct inlet_far_opts *opts, const struct knock_want *want,
@@ -323,7 +361,9 @@ static int ended(const inlet_far_t *f, errmsg_t *err)
                            "the writer has evicted this reader, which did not keep "
                            "up: release steps earlier, or choose another policy");
     if (f->errnum == ECONNRESET || f->errnum == EPIPE)
-        return errmsg_fail(err, ECONNRESET, "the writer of the stream has died");
+        return errmsg_fail(err, ECONNRESET,
+                           f->shared ? "the writer of the stream has died, or a relay has ended"
+                                     : "the writer of the stream has died");
     if (f->errnum == ETIMEDOUT || f->errnum == EHOSTUNREACH || f->errnum == ENETUNREACH)
         return errmsg_fail(err, ECONNRESET,
                            "the host of the writer of the stream does not answer any more");

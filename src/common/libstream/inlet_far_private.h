@@ -46,7 +46,8 @@ struct inlet_far_pending {
 
 struct inlet_far {
     far_link_t *link;
-    bool asks; /* this end requests each step */
+    bool shared; /* through relays */
+    bool asks;   /* this end requests each step */
     bool asked;
     bool waits; /* it waits for the next step, and has requested it */
 

@@ -678,6 +678,8 @@ static struct outlet_far_opts far_opts(const struct outlet_far_opts *in)
 
     if (far.listen == 0)
         far.listen = -1;
+    if (far.share == 0)
+        far.share = -1;
     if (far.silence <= 0.)
         far.silence = SILENCE;
     if (far.linger <= 0.)
@@ -694,6 +696,8 @@ outlet_t *outlet_create(const struct outlet_opts *opts, errmsg_t *err)
     if (!o) {
         if (opts->far.listen > 0)
             close(opts->far.listen);
+        if (opts->far.share > 0)
+            close(opts->far.share);
         errmsg_fail(err, ENOMEM, "out of memory");
         return NULL;
     }

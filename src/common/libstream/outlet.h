@@ -30,6 +30,7 @@ typedef struct outlet outlet_t;
 struct outlet_far_opts {
     int listen; /* from far_addr_listen(), taken over even if outlet_create() fails; 0: no such
                  * readers */
+    int share;  /* from share_register(), taken over in the same way; 0: none */
     const char *stream; /* the name for which readers have grants; copied */
     bool secure;        /* encrypt, even if a reader does not request it */
     double silence;     /* seconds of silence after which a host counts as gone; 0: 20 */

@@ -11,6 +11,9 @@
  * step was offered.  When the writer closes the stream, the thread continues until they have all
  * steps.
  *
+ * Connections that hosts share come as descriptors from the relay of this host (share.h), and are
+ * like those by TCP after that.
+ *
  * Invariants:
  *  1. At most KNOCKING_MAX connections of this host knock, and as many of other hosts, and there
  *     are at most OUTLET_READERS_MAX readers.  Beyond that, the next reader, or the next connection
@@ -322,24 +325,49 @@ static struct outlet_conn *conn_create(outlet_t *o, int fd, bool far)
     return c;
 }
 
-/* Accept a connection.  false: descriptors have run out. */
-static bool door_ready(outlet_t *o, int listen_fd)
+/* A connection has come. */
+static void conn_new(outlet_t *o, int fd, bool far)
 {
     struct epoll_event ev = {.events = EPOLLIN | EPOLLRDHUP};
-    int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     struct outlet_conn *c;
 
-    if (fd < 0)
-        return errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS;
-    if (!(c = conn_create(o, fd, listen_fd == o->far.listen))) {
+    if (!(c = conn_create(o, fd, far))) {
         close(fd);
         count_refused(o);
-        return true;
+        return;
     }
     ev.data.ptr = c;
     if (epoll_ctl(o->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0 || (c->far && outlet_far_greet(c) < 0))
         refuse(o, c, errno);
+}
+
+/* Accept a connection.  false: descriptors have run out. */
+static bool door_ready(outlet_t *o, int listen_fd)
+{
+    int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+    if (fd < 0)
+        return errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS;
+    conn_new(o, fd, listen_fd == o->far.listen);
     return true;
+}
+
+/* The relay of this host passes a connection of another host; or has ended. */
+static void share_ready(outlet_t *o)
+{
+    char byte;
+    int fd = -1;
+    ssize_t n = fdpass_recv(o->far.share, &byte, 1, &fd, MSG_DONTWAIT);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) {
+        close(o->far.share); /* and epoll forgets it */
+        o->far.share = -1;
+    } else if (fd >= 0 && o->closing)
+        close(fd);
+    else if (fd >= 0)
+        conn_new(o, fd, true);
 }
 
 /* Close the connections whose time is over; returns the milliseconds until the next one's time is,
@@ -440,7 +468,8 @@ static int wait_ms(const outlet_t *o, int wait, bool paused, bool more, bool clo
 /* Further results of the events of one pass. */
 struct pass {
     bool knocked; /* there are new connections of this host, */
-    bool far;     /* of others */
+    bool far;     /* of others, */
+    bool shared;  /* and of others through the relay */
     bool paused;  /* descriptors have run out */
     bool rung;
 };
@@ -461,6 +490,8 @@ static void door_event(outlet_t *o, const struct epoll_event *ev, struct pass *p
         pass->knocked = true;
     else if (ev->data.ptr == &o->far.listen)
         pass->far = true;
+    else if (ev->data.ptr == &o->far.share)
+        pass->shared = true;
     else
         conn_ready(o, ev->data.ptr);
 }
@@ -472,6 +503,8 @@ static void pass_accept(outlet_t *o, struct pass *pass)
         pass->paused = !door_ready(o, o->listen_fd);
     if (pass->far && !o->closing)
         pass->paused |= !door_ready(o, o->far.listen);
+    if (pass->shared)
+        share_ready(o);
 }
 
 static void *door_main(void *arg)
@@ -525,6 +558,7 @@ int outlet_door_open(outlet_t *o, errmsg_t *err)
     struct epoll_event stop = {.events = EPOLLIN, .data.ptr = &o->stop_fd};
     struct epoll_event bell = {.events = EPOLLIN, .data.ptr = &o->bell_fd};
     struct epoll_event far = {.events = EPOLLIN, .data.ptr = &o->far.listen};
+    struct epoll_event share = {.events = EPOLLIN, .data.ptr = &o->far.share};
     sigset_t all;
     sigset_t old;
     int rc;
@@ -537,7 +571,8 @@ int outlet_door_open(outlet_t *o, errmsg_t *err)
         epoll_ctl(o->epoll_fd, EPOLL_CTL_ADD, o->listen_fd, &ev) < 0 ||
         epoll_ctl(o->epoll_fd, EPOLL_CTL_ADD, o->stop_fd, &stop) < 0 ||
         epoll_ctl(o->epoll_fd, EPOLL_CTL_ADD, o->bell_fd, &bell) < 0 ||
-        (o->far.listen >= 0 && epoll_ctl(o->epoll_fd, EPOLL_CTL_ADD, o->far.listen, &far) < 0))
+        (o->far.listen >= 0 && epoll_ctl(o->epoll_fd, EPOLL_CTL_ADD, o->far.listen, &far) < 0) ||
+        (o->far.share >= 0 && epoll_ctl(o->epoll_fd, EPOLL_CTL_ADD, o->far.share, &share) < 0))
         return errmsg_fail(err, errno, "a stream cannot listen for readers: %s", strerror(errno));
     sigfillset(&all); /* signals are handled by the program's own threads */
     pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -573,6 +608,7 @@ void outlet_door_close(outlet_t *o)
     }
     fd_close(o->listen_fd);
     fd_close(o->far.listen);
+    fd_close(o->far.share);
     fd_close(o->epoll_fd);
     fd_close(o->stop_fd);
     fd_close(o->bell_fd);

@@ -111,6 +111,7 @@ static inlet_t *source_far(flux_stream_t *s, const struct stream_member *m,
                                  .secret = secret,
                                  .reader = m->reader,
                                  .expires = m->expires,
+                                 .share = s->way.share,
                                  .silence = s->way.silence};
 
     if (!*m->address || s->way.ring) {

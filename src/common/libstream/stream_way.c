@@ -9,6 +9,7 @@
  *    transport     FLUX_STREAM_TRANSPORT    auto, tcp, ring
  *    secure        FLUX_STREAM_SECURE       yes, no; else as the attribute `curve` of the session
  *                  FLUX_STREAM_SILENCE      seconds after which a host that is silent is gone
+ *                  FLUX_STREAM_SHARE        yes: between hosts, go through their relays (share.h)
  *                  FLUX_STREAM_ADDRESS      IP address of this host for readers on others
  *
  * Without FLUX_STREAM_ADDRESS, the address is that of the broker's attributes tcp.address or
@@ -21,8 +22,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "libflux/attr.h"
+#include "libstream/share.h"
 #include "libstream/stream_way.h"
 #include "libutil/duration.h"
 #include "libutil/strutil.h"
@@ -31,6 +34,7 @@ int stream_way_get(struct stream_way *w, const struct flux_stream_opts *opts, er
 {
     const char *transport = opts->transport ? opts->transport : getenv("FLUX_STREAM_TRANSPORT");
     const char *silence = getenv("FLUX_STREAM_SILENCE");
+    const char *share = getenv("FLUX_STREAM_SHARE");
 
     *w = (struct stream_way){.silence = 0.};
     hostnet_get(w->place);
@@ -41,6 +45,8 @@ int stream_way_get(struct stream_way *w, const struct flux_stream_opts *opts, er
             err, EINVAL, "'%.40s' is not a transport of streams: use auto, tcp or ring", transport);
     if (silence && duration_parse(silence, &w->silence, NULL) < 0)
         return errmsg_fail(err, EINVAL, "FLUX_STREAM_SILENCE=%.40s is not a duration", silence);
+    if (share && str2bool(share, &w->share) < 0)
+        return errmsg_fail(err, EINVAL, "FLUX_STREAM_SHARE=%.40s is neither yes nor no", share);
     return 0;
 }
 
@@ -59,6 +65,27 @@ int stream_way_secure(flux_t *h, const char *secure, errmsg_t *err)
         yes = true;
     free(curve);
     return yes;
+}
+
+/* Register with the relay of this host, and put the address there before the others, as many of
+ * which stay as there is room for. */
+static int share(char text[FAR_ADDR_MAX], errmsg_t *err)
+{
+    char all[FAR_ADDR_MAX];
+    char one[FAR_ADDR_MAX];
+    const char *p = text;
+    size_t len;
+    int fd = share_register(all, err);
+
+    len = fd < 0 ? 0 : strlen(all);
+    while (fd >= 0 && far_addr_next(&p, one) && len + 1 + strlen(one) < sizeof(all)) {
+        all[len++] = ',';
+        memcpy(all + len, one, strlen(one) + 1);
+        len += strlen(one);
+    }
+    if (fd >= 0)
+        memcpy(text, all, len + 1);
+    return fd;
 }
 
 int stream_way_listen(const struct stream_way *w, flux_t *h, const char *stream,
@@ -86,5 +113,12 @@ int stream_way_listen(const struct stream_way *w, flux_t *h, const char *stream,
                                     .silence = w->silence};
     free(address);
     free(interface);
+    if (far->listen >= 0 && w->share && (far->share = share(text, err)) < 0) {
+        int saved = errno;
+
+        close(far->listen);
+        errno = saved;
+        return -1;
+    }
     return far->listen < 0 ? -1 : 0;
 }

@@ -15,8 +15,9 @@
 
 struct stream_way {
     char place[HOSTNET_SIZE];
-    bool tcp;  /* by TCP, even if the other end is on this host */
-    bool ring; /* through memory, or not at all */
+    bool tcp;   /* by TCP, even if the other end is on this host */
+    bool ring;  /* through memory, or not at all */
+    bool share; /* go through the relay of this host */
     double silence;
 };
 

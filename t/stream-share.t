@@ -1,0 +1,192 @@
+#!/usr/bin/env bash
+# Streams between two hosts, which are network namespaces, by one TCP connection.
+# shellcheck disable=SC2154 # set by run
+. "$(dirname "$0")/lib.sh"
+# shellcheck source=t/netns.sh
+. "$SRCDIR/t/netns.sh"
+# shellcheck source=t/stream/lib.sh
+. "$SRCDIR/t/stream/lib.sh"
+if ! netns_possible; then
+    skip 26 "no network namespaces without more privileges"
+    finish
+    exit
+fi
+netns_pair || bail "no pairs of network devices in a network namespace"
+for i in 0 1; do
+    in_ns $i ip addr add "10.80.1.$((i + 1))/24" dev eth0
+done
+# shellcheck disable=SC2016 # for the inner shell
+in_ns 0 "$FLUX" start --size=2 --set=modules=log,barrier,stream --set=tcp.interface=eth0 --set=live.lost=60s \
+    "--wrap=1:nsenter -t ${holders[1]} -n" \
+    sh -c 'echo $FLUX_URI >uri.new && mv uri.new uri && exec sleep 1000' >out 2>&1 &
+starter=$!
+wait_until 30 test -e uri || bail "the session did not come up: $(cat out)"
+FLUX_URI=$(cat uri)
+export FLUX_URI
+uris=("$FLUX_URI" "local://$("$FLUX" getattr rundir)/1/local")
+host_peer() { # NAME HOST ARGUMENT...
+    local name=$1 host=$2
+    shift 2
+    rm -f "$name.in" "$name.out"
+    mkfifo "$name.in"
+    in_ns "$host" env FLUX_STREAM_SHARE="${share-yes}" FLUX_URI="${uris[$host]}" "$PEER" "$@" \
+        <>"$name.in" >"$name.out" &
+    pid[$name]=$!
+}
+# shellcheck disable=SC2016 # for awk
+connections() { # TCP connections of the second host that are not those of brokers
+    in_ns 1 awk '$4 == "01"' /proc/self/net/tcp /proc/self/net/tcp6 | wc -l
+}
+relayed() { # HOST
+    in_ns "$1" grep -q '@flux-stream-relay-' /proc/self/net/unix
+}
+relay() { # HOST
+    in_ns "$1" "$FLUX" stream relay --interface=eth0 2>"relay$1.err" &
+    relays[$1]=$!
+    wait_until 20 relayed "$1"
+}
+declare -a relays
+
+share=yes host_peer w 0 write lonely 1 0 1
+wait "${pid[w]}"
+like "$(cat w.out)" "there is no relay on this host: start 'flux stream relay'" "a host without a relay is an error"
+share=maybe host_peer w 0 write lonely 1 0 1
+wait "${pid[w]}"
+like "$(cat w.out)" "FLUX_STREAM_SHARE=maybe is neither yes nor no" "so is a wrong setting"
+exits 2 "flux stream relay with an argument" "$FLUX" stream relay now
+relay 0
+relay 1
+exits 1 "a second relay" in_ns 1 "$FLUX" stream relay --interface=eth0
+like "$err" "has one of this user already" "is refused"
+
+before=$(connections)
+for i in 0 1 2 3 4 5 6 7; do
+    host_peer w$i 0 write heat 30 $i 8 ready=1 wait=5
+done
+for i in 0 1 2 3 4 5 6 7; do
+    opened w$i
+done
+for i in 0 1 2 3; do
+    host_peer r$i 1 read heat
+done
+share=no host_peer near 0 read heat
+for i in r0 r1 r2 r3 near; do
+    opened $i
+done
+is $(($(connections) - before)) 1 "8 writers and 4 readers on another host have one connection"
+for i in 0 1 2 3 4 5 6 7; do
+    go w$i
+done
+for i in r0 r1 r2 r3 near; do
+    ended $i
+    is "$last" "0-29 30 the end " "reader $i has all steps of all writers"
+done
+for i in 0 1 2 3 4 5 6 7; do
+    wait "${pid[w$i]}"
+done
+unshared() {
+    [ "$(connections)" = "$before" ]
+}
+wait_until 20 unshared
+pass "the connection ends with the last reader"
+
+# A reader that has stopped does not hold up those of another stream.
+host_peer w 0 write stuck 3000 0 1 ready=1
+host_peer v 0 write flows 300 0 1 ready=1
+opened w
+opened v
+host_peer stopped 1 read stuck
+host_peer r 1 read flows
+opened stopped
+opened r
+in_peer() { # the process that nsenter has become, or has started
+    pgrep -P "$1" || echo "$1"
+}
+kill -STOP "$(in_peer "${pid[stopped]}")"
+go w
+blocked() {
+    "$FLUX" stream ls --json stuck | grep -q '"blocked": [0.]*[1-9]'
+}
+wait_until 20 blocked
+go v
+ended r
+is "$last" "0-299 300 the end " "a reader that has stopped holds up nobody else"
+
+# Strangers.
+port_of() { # PID: where it listens
+    local inode
+    for inode in $(find "/proc/$1/fd" -lname 'socket:*' -printf '%l\n' | tr -dc '0-9\n'); do
+        awk -v inode="$inode" '$4 == "0A" && $10 == inode { sub(/.*:/, "", $2); print "0x" $2 }' \
+            "/proc/$1/net/tcp" "/proc/$1/net/tcp6"
+    done
+}
+port=$(($(port_of "$(in_peer "${relays[0]}")")))
+# shellcheck disable=SC2016 # for the inner shell
+stranger() { # BYTES: says them to the relay of the first host, and waits until it is disconnected
+    in_ns 1 timeout 20 bash -c 'exec 3<>"/dev/tcp/10.80.1.1/$0" && printf "$1" >&3 && cat <&3 >/dev/null' "$port" "$1"
+    [ $? != 124 ]
+}
+ok "a stranger that says garbage is disconnected" stranger "$(printf '%0200d' 7)"
+hello='FLUXSHAR\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+zeros='\0\0\0\0\0\0\0\0'
+ok "one that sends data of a channel that is too large" stranger "$hello"'\2\0\0\0\1\0\0\0\1\0\1\0\0\0\0\0'"$zeros"
+ok "one that opens channel 0" stranger "$hello"'\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'"$zeros"
+ok "one with an unknown type" stranger "$hello"'\11\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0'"$zeros"
+# shellcheck disable=SC2016 # for the inner shell
+is "$(in_ns 1 timeout 20 bash -c 'exec 3<>"/dev/tcp/10.80.1.1/$0" && printf "$1" >&3 && head -c 24 <&3' "$port" \
+    "$hello"'\1\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\1\2\3\4\5\6\7\10' | od -An -tx1 | tr -d ' \n')" \
+    "04000000010000000000000000000000""0000000000000000" "a channel to an unknown writer is closed"
+kill -CONT "$(in_peer "${pid[stopped]}")"
+ended stopped
+is "$last" "0-2999 3000 the end " "the stopped reader goes on"
+wait "${pid[w]}" "${pid[v]}"
+
+# The end of a relay: readers that are connected by it find out, and writers go on.
+host_peer w 0 write lost 100000 0 1 ready=1
+opened w
+host_peer r 1 read lost
+opened r
+go w
+flows() {
+    [ "$("$FLUX" stream ls --json lost | sed -n 's/.*"step": \([0-9]*\).*/\1/p')" -gt 10 ]
+}
+wait_until 20 flows
+kill -KILL "$(in_peer "${relays[1]}")"
+ended r
+like "$last" "the writer of the stream has died, or a relay has ended" "a reader learns that the relay has ended"
+wait "${relays[1]}" 2>/dev/null
+"$FLUX" stream rm lost
+ended w
+relay 1
+host_peer w 0 write again 5 0 1 ready=1
+opened w
+host_peer r 1 read again
+opened r
+go w
+ended r
+is "$last" "0-4 5 the end " "another relay takes its place"
+wait "${pid[w]}"
+
+# A writer whose relay has ended is reached without one.
+host_peer w 0 write again 5 0 1 ready=1
+opened w
+kill -KILL "$(in_peer "${relays[0]}")"
+wait "${relays[0]}" 2>/dev/null
+relay 0
+before=$(connections)
+host_peer r 1 read again
+opened r
+is $(($(connections) - before)) 1 "a reader connects directly to a writer whose relay has ended"
+go w
+ended r
+is "$last" "0-4 5 the end " "and has all steps"
+wait "${pid[w]}"
+kill -TERM "$(in_peer "${relays[0]}")" "$(in_peer "${relays[1]}")"
+wait "${relays[0]}"
+is $? 0 "SIGTERM ends a relay"
+wait "${relays[1]}"
+is "$(cat relay0.err)" "" "without a message"
+"$FLUX" getattr broker.pid | xargs -r kill
+wait "$starter"
+netns_end
+finish
