@@ -3,6 +3,7 @@
 # prints a line for each violation, and nothing when there is none; t/fault/checks.t plants each of them.
 #
 #     jobs_violations ACCEPTED RUNS LISTED        of jobs
+#     losses_violations REASONS GONE              of jobs that have lost nodes
 #     events_violations FILE [LAST]               of what one subscriber printed
 #     barriers_violations MET                     of barriers
 #     rings_violations RINGS                      of programs of MPI
@@ -10,7 +11,8 @@
 #
 # Lines of ACCEPTED: "ID TASKS KIND" for each id that a client was told; KIND is `endless` for a job
 # that cannot complete by itself.  Of RUNS: "ID TASK" by each task when it begins.  Of LISTED: "ID
-# RESULT TASKS" by `flux jobs -a` at the end.  Of MET: "NAME TASKS ENTERED LEFT CODE" by each participant
+# RESULT TASKS" by `flux jobs -a` at the end.  Of REASONS: "ID NOTE" by the same.  Of GONE: a rank whose
+# broker was ended or cut off.  Of MET: "NAME TASKS ENTERED LEFT CODE" by each participant
 # of a barrier.  Of RINGS: "NUMBER says LINE" for what a program printed, and "NUMBER exit CODE".
 
 jobs_violations() {
@@ -49,6 +51,23 @@ jobs_violations() {
                 if (!(id in listed))
                     print "job " id ": ran, and is not on record"
         }' "$1" "$2" "$3"
+}
+
+# A job loses tasks with the broker of their own node only, and not with one above it.
+losses_violations() {
+    awk '
+        FILENAME == ARGV[1] { gone[$1] = 1; next }
+        match($0, /lost (the tasks on )?ranks? [0-9,-]+/) {
+            ranks = substr($0, RSTART, RLENGTH)
+            sub(/.* /, "", ranks)
+            n = split(ranks, part, ",")
+            for (i = 1; i <= n; i++) {
+                split(part[i], end, "-")
+                for (r = end[1] + 0; r <= (end[2] == "" ? end[1] : end[2]) + 0; r++)
+                    if (!(r in gone))
+                        print "job " $1 ": lost its tasks on rank " r ", whose broker lives"
+            }
+        }' "$2" "$1"
 }
 
 # Numbers of events follow each other, or are named as lost, from the first that was seen on; with

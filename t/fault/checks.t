@@ -42,6 +42,20 @@ planted "one whose time limit did not end it" "job 3: completed, which it cannot
     sed -i 's/3 timeout/3 completed/' listed
 planted "a line that no task wrote" 'a task wrote "7x"' line runs 7x
 
+# --- jobs that lose nodes ---
+
+losses() { # NOTE...: what is wrong with these jobs when the brokers of ranks 1 and 3 have died
+    printf '%s\n' 1 3 >gone
+    printf '%s\n' "$@" >reasons
+    losses_violations reasons gone
+}
+is "$(losses '1 ' '2 lost rank 3 (a) with task 0: why' '3 lost ranks 1,3 (a,b) with tasks 0-3: why')" "" \
+    "jobs that lose the nodes of dead brokers"
+is "$(losses '4 lost ranks 1-3 (a,b,c) with tasks 0-2: why')" "job 4: lost its tasks on rank 2, whose broker lives" \
+    "one that loses another one"
+is "$(losses '5 lost the tasks on rank 7: why')" "job 5: lost its tasks on rank 7, whose broker lives" \
+    "one that loses its tasks with the way to them"
+
 # --- barriers ---
 
 meet() { # LINE... : what is wrong with these participants

@@ -144,6 +144,9 @@ jobs_kept() {
     cat accepted.* >accepted
     at 0 "$FLUX" jobs -a -n --count=0 -o '{id} {result} {ntasks}' >listed
     jobs_violations accepted runs listed >violations
+    at 0 "$FLUX" jobs -a -n --count=0 -o '{id} {note}' >reasons
+    losses_violations reasons gone >>violations
+    echo "$(grep -c 'lost rank' reasons) jobs lost nodes"
     echo "$(wc -l <accepted) jobs accepted, $(wc -l <listed) on record, $(wc -l <runs) tasks ran"
     [ ! -s violations ] || bad=1
     cat violations

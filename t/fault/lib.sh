@@ -73,6 +73,7 @@ switch_drops() {
 # Those below it connect to the next broker above.
 session_lose() {
     local r left=()
+    echo "$1" >>gone
     for r in "${up[@]}"; do
         [ "$r" -eq "$1" ] || left+=("$r")
     done

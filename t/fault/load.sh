@@ -137,6 +137,7 @@ load_begin() {
     local i
     rm -f stop hung
     : >runs
+    touch gone
     : >met
     : >rings
     meeter "$1" &
