@@ -10,7 +10,9 @@
  *     heartbeats of ZeroMQ fail here: they wait behind stuck data, and end sound connections after
  *     both ends were stopped (link.c).
  *  2. A large message on its way is not silence.  ZeroMQ hands it over when it is complete, so the
- *     kernel is asked for the time of the last data, where it knows the time (TCP).
+ *     kernel is asked for the time of the last data, where it knows the time (TCP).  Data that
+ *     ZeroMQ does not read do not count: it leaves a connection open on which a message was
+ *     altered or repeated (by somebody between the two brokers), and reads no further.
  *  3. A peer is watched from its first frame on, and its events from the first event on.  Until
  *     then the core's join_timeout applies to neighbors in the tree.  The next broker of the ring,
  *     to which no other limit applies, is watched from the handshake on; otherwise requests to a
@@ -18,23 +20,32 @@
  *
  * Failure: where the kernel does not report the time of the last data, only complete frames count.
  */
+#include <linux/sockios.h>
+#include <linux/tcp.h> /* that of glibc has no tcpi_bytes_received */
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "link_private.h"
 
-/* Ask the kernel for the time of the last data (invariant 2).  The monitor reports a connection
- * that has ended, whatever the descriptor refers to now. */
-static void ask_kernel(const link_t *l, struct silence_line *line, int fd)
+/* Ask the kernel for the time of the last data (invariant 2).  `taken`: what ZeroMQ had read when
+ * this was asked before.  The monitor reports a connection that has ended, whatever the descriptor
+ * refers to now. */
+static void ask_kernel(const link_t *l, struct silence_line *line, int fd, uint64_t *taken)
 {
-    struct tcp_info info;
+    struct tcp_info info = {0};
     socklen_t len = sizeof(info);
+    uint64_t now;
+    int waits;
 
-    if (silence_length(l->silence, line) >= l->live.slow &&
-        getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0)
+    if (silence_length(l->silence, line) < l->live.slow ||
+        getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0 || ioctl(fd, SIOCINQ, &waits) < 0)
+        return;
+    now = info.tcpi_bytes_received - (uint64_t)waits;
+    if (now != *taken)
         silence_heard_ago(l->silence, line, 1e-3 * info.tcpi_last_data_recv);
+    *taken = now;
 }
 
 static void judge_peer(struct link_peer *p, bool probe)
@@ -45,7 +56,7 @@ static void judge_peer(struct link_peer *p, bool probe)
     if (p->state != LINK_UP && !(p->state == LINK_NEW && p->plane == CORE_RING && p->handshaken))
         return;
     if (p->state == LINK_UP)
-        ask_kernel(l, &p->line, p->fd);
+        ask_kernel(l, &p->line, p->fd, &p->taken);
     switch (silence_judge(l->silence, &p->line,
                           p->state == LINK_NEW || core_peer_patient(l->core, p->plane, p->rank))) {
     case SILENCE_LOST:
@@ -75,7 +86,7 @@ static void judge_events(struct link_out *out)
 
     if (parent->state != LINK_UP || !out->event_heard || !out->events.sock)
         return;
-    ask_kernel(l, &out->event_line, out->event_fd);
+    ask_kernel(l, &out->event_line, out->event_fd, &out->event_taken);
     if (silence_judge(l->silence, &out->event_line,
                       core_peer_patient(l->core, CORE_TREE, parent->rank)) != SILENCE_LOST)
         return;

@@ -55,6 +55,7 @@ struct link_peer {
     bool greeted;    /* inbound: its connection is known to the gate */
     struct silence_line line;
     int fd;         /* descriptor of the connection of the last frame; only for queries */
+    uint64_t taken; /* see ask_kernel() in link_beat.c */
     double logged;  /* reactor time of the last log message about its handshakes; 0: none */
     bool event_up;  /* child: its event connection is in place */
     bool connected; /* child: its event connection exists, even after this broker gave it up */
@@ -106,6 +107,7 @@ struct link_out {
     struct link_source events;      /* SUB: events of the parent */
     struct silence_line event_line; /* line of these events ... */
     int event_fd;
+    uint64_t event_taken;
     bool event_heard; /* ... of which one has arrived */
     bool over;        /* to be closed and freed */
 };
