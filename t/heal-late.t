@@ -109,7 +109,7 @@ end_all
 for rank in 0 1 2 3 4 5 6 7; do
     "$FLUX" keygen "key.$rank"
 done
-configure "$PWD/key.%r" '["boot.timeout"] = "1s", quorum = 4'
+configure "$PWD/key.%r" '["boot.timeout"] = "1s", quorum = 5'
 begin_all 7 6 5 2
 ok "ranks 1 and 3 are absent: rank 7, below them, joins at rank 0" wait_until 60 \
     up_is "5 of 8 up: 0,2,5-7; absent: 1,3-4"

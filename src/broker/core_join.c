@@ -74,6 +74,11 @@ static void begin_without(core_t *c)
     idset_destroy(absent);
 }
 
+bool join_lacks_ranks(const core_t *c)
+{
+    return core_is_root(c) && c->state == CORE_WIRED && c->join->boot_over;
+}
+
 /* The root: let the session run when all ranks that are not lost are ready. */
 static void check_run(core_t *c)
 {
@@ -171,6 +176,7 @@ void join_run(core_t *c)
     flux_watcher_stop(c->join->boot_timer);
     c->join->report_now = true;
     core_set_state(c, CORE_RUN);
+    late_run(c);
     live_begin(c);
     join_report(c); /* a report that would have been late */
     return_runs(c);
@@ -423,6 +429,7 @@ static void boot_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, voi
     core_t *c = arg;
 
     c->join->boot_over = true;
+    late_missing(c);
     check_run(c);
 }
 

@@ -27,18 +27,20 @@
  * addresses and keys (core_ancestor_add()).  A broker leaves the parent that boot has connected it
  * to when it has not reached it for REACH seconds, or when it has got no welcome in half of
  * join_timeout: a process that is stopped is reached, too.  It leaves any later candidate when that
- * is not reached, is lost, or refuses it and says that another one may welcome it ("elsewhere").
- * After the last candidate it begins again with the parent, after a pause that doubles up to
+ * is not reached in TRY seconds, is lost, gives no welcome in a quarter of join_timeout, or refuses
+ * it and says that another one may welcome it ("elsewhere").  After the last candidate it begins again with the parent, after a pause that doubles up to
  * PAUSE_MAX.
  *
  * Invariants:
  *  1. An ancestor welcomes the broker only if the session runs, no rank between the two is up or
  *     joins, and the loss of the earlier broker of this rank has been announced, or the rank was
  *     never up.  Each broker knows from events which ranks are not up (core_census.c); after lost
- *     events it does not know, and refuses.
+ *     events it does not know, and refuses.  The root also welcomes it before the session runs, when
+ *     boot_timeout has passed and the quorum is not reached: ranks that are not up yet are absent.
  *  2. From its welcome until overlay.up, the broker is below the ancestor in the trees of both, by a
- *     place without a number (heal_place()).  With overlay.up the place becomes the first move of
- *     the new incarnation, which both number alike, and which the ancestor reports.
+ *     place without a number (heal_place()).  With overlay.up, or overlay.run if the rank is up by
+ *     then, the place becomes the first move of the new incarnation, which both number alike, and
+ *     which the ancestor reports.
  *  3. If the earlier broker of the rank is pending here (core_heal.c), it is lost: its successor
  *     has the same key, and on a host only one of them can have the directory of the rank.
  *  4. An ancestor knows the key of a rank that was up below it (core_keys.c).  It asks boot for the
@@ -65,6 +67,7 @@ struct late {
     bool first;    /* boot has connected this broker to it */
     double pause;
     double began; /* when the present candidate was tried */
+    bool placed;  /* this broker is below an ancestor, and that is not its first move yet */
     bool unsure;  /* events were lost: the census may be wrong */
 };
 
@@ -131,7 +134,7 @@ static void timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
 {
     core_t *c = arg;
     struct late *l = c->late;
-    double limit = l->first && c->cfg.join_timeout > 0. ? c->cfg.join_timeout / 2. : INFINITY;
+    double limit = c->cfg.join_timeout > 0. ? c->cfg.join_timeout / (l->first ? 2. : 4.) : INFINITY;
 
     if (!seeks(c))
         return;
@@ -179,7 +182,7 @@ void late_welcomed(core_t *c)
         return;
     core_log(c, LOG_NOTICE, "rank %u joins below rank %u, since the brokers between are not up", me,
              c->parent->rank);
-    heal_place(c, me, c->parent->rank);
+    c->late->placed = heal_place(c, me, c->parent->rank);
 }
 
 /* --- the ancestor --- */
@@ -188,13 +191,14 @@ void late_welcomed(core_t *c)
 static bool is_down(const core_t *c, uint32_t rank)
 {
     const struct peer *p = hmap_get_u64(c->child_by_rank, rank);
+    bool gone = c->state == CORE_RUN ? census_is_gone(c, rank) : !idset_test(c->up, rank);
 
-    return census_is_gone(c, rank) && !(p && p->up && !p->lost && !p->gone);
+    return gone && !(p && p->up && !p->lost && !p->gone);
 }
 
 bool late_accepts(core_t *c, const struct peer *p, errmsg_t *why)
 {
-    if (!heal_can(c) || c->state != CORE_RUN) {
+    if (!heal_can(c) || (c->state != CORE_RUN && !join_lacks_ranks(c))) {
         errmsg_set(why, "rank %u takes over no rank now", c->cfg.rank);
         return false;
     }
@@ -217,7 +221,7 @@ bool late_must_wait(core_t *c, struct peer *p)
 {
     idset_t *rank;
 
-    if (census_is_gone(c, p->rank))
+    if (census_is_gone(c, p->rank) || (c->state != CORE_RUN && !idset_test(c->up, p->rank)))
         return false;
     if (!(rank = idset_create_range(p->rank, p->rank))) {
         core_log(c, LOG_ERR, "rank %u is out of memory for rank %u, which joins", c->cfg.rank,
@@ -295,16 +299,20 @@ void late_unsure(core_t *c)
              c->cfg.rank);
 }
 
-void late_up(core_t *c, const idset_t *ranks)
+/* The places of these ranks become moves. */
+static void settle(core_t *c, const idset_t *ranks)
 {
     uint32_t me = c->cfg.rank;
 
-    if (idset_test(ranks, me) && c->parent && topology_parent(c->topo, me) != c->parent->rank) {
+    if (c->late->placed && idset_test(ranks, me)) {
         struct control_moved own = {.rank = me, .parent = c->parent->rank};
 
-        c->moves = 1;
-        own.move = heal_number(c);
-        heal_move(c, &own);
+        c->late->placed = false;
+        if (c->moves == 0) { /* it has not moved on as an orphan */
+            c->moves = 1;
+            own.move = heal_number(c);
+            heal_move(c, &own);
+        }
     }
     for (uint32_t i = 0; i < c->nchildren; i++) {
         struct peer *p = c->children[i];
@@ -317,6 +325,25 @@ void late_up(core_t *c, const idset_t *ranks)
         heal_move(c, &m);
         heal_tell_moved(c, &m);
     }
+}
+
+void late_up(core_t *c, const idset_t *ranks)
+{
+    settle(c, ranks);
+}
+
+void late_run(core_t *c)
+{
+    settle(c, c->up);
+}
+
+void late_missing(core_t *c)
+{
+    idset_t *ranks = idset_create_range(0, c->cfg.size - 1);
+
+    if (ranks && idset_subtract(ranks, c->up) == 0 && heal_can(c))
+        find_keys(c, ranks);
+    idset_destroy(ranks);
 }
 
 /* --- start and end --- */

@@ -307,6 +307,9 @@ void join_ready(core_t *c, const idset_t *ranks); /* these ranks are ready */
 void join_report(core_t *c);                      /* send the report that is due */
 void join_lost(core_t *c); /* ranks are lost: check whether others are awaited */
 void join_run(core_t *c);  /* the session runs, and this broker with it */
+/* Returns whether this broker is the root, and the session does not run for lack of ranks although
+ * boot_timeout has passed. */
+bool join_lacks_ranks(const core_t *c);
 void join_hello_again(core_t *c, struct peer *p); /* handle the hello that was kept, if any */
 /* A child that was up is lost: hold it off if that happens repeatedly. */
 void join_bounced(core_t *c, struct peer *p);
@@ -443,7 +446,9 @@ void late_lost(core_t *c, struct peer *p); /* a child is lost, perhaps one that 
 /* Handle an event which announces that these ranks are not up, or up. */
 void late_down(core_t *c, const idset_t *ranks);
 void late_up(core_t *c, const idset_t *ranks);
-void late_unsure(core_t *c); /* events are lost */
+void late_unsure(core_t *c);  /* events are lost */
+void late_run(core_t *c);     /* the session runs, and this broker with it */
+void late_missing(core_t *c); /* the root: boot_timeout has passed */
 
 /* core_restore.c */
 int restore_init(core_t *c);

@@ -138,6 +138,55 @@ START_TEST(parent_lives)
 }
 END_TEST
 
+/* Ranks below absent ones join before the session runs, as the quorum needs them. */
+START_TEST(early)
+{
+    struct cluster *cl = cl_create_early(8, "kary:2", 1., 5);
+    const uint32_t there[] = {0, 2, 5, 6, 7}, absent[] = {1, 3, 4};
+    struct control_card card;
+
+    cl_boot_keys = true;
+    for (size_t i = 0; i < 3; i++) {
+        cl->nodes[absent[i]].dead = true;
+        cl_link_ops.card(&cl->nodes[absent[i]], &card); /* it has a key */
+    }
+    cl->nodes[7].unreached = true;
+    cl_name_ancestors(&cl->nodes[7]);
+    for (size_t i = 0; i < 5; i++)
+        ck_assert_int_eq(core_start(cl->nodes[there[i]].core), 0);
+    cl_pump(cl);
+    for (uint32_t r = 2; r < 7; r++)
+        if (!cl->nodes[r].dead)
+            cl_event_links(cl, r);
+    for (size_t i = 0; i < 5; i++)
+        core_local_ready(cl->nodes[there[i]].core);
+    cl_sleep(cl, 0.9);
+    ck_assert_int_eq(core_state(cl->nodes[0].core), CORE_WIRED);
+    cl_sleep(cl, 10.);
+    expect_running(cl);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0,2,5-7");
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "1,3-4");
+    expect_parent(cl, 7, 0);
+    expect_routes(cl);
+    start_late(cl, 3);
+    core_local_ready(cl->nodes[3].core);
+    cl_sleep(cl, 0.1);
+    ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "rank 3 came late: incarnation 1"));
+    expect_parent(cl, 3, 0);
+    expect_routes(cl);
+    start_again(cl, 1);
+    start_again(cl, 4);
+    expect_running(cl);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-7");
+    expect_parent(cl, 4, 1);
+    expect_parent(cl, 3, 0);
+    expect_parent(cl, 7, 0);
+    expect_routes(cl);
+    cl_boot_keys = false;
+    cl_free(cl);
+}
+END_TEST
+
 /* Who is welcome nowhere gives up. */
 START_TEST(nobody)
 {
@@ -155,7 +204,7 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {nearest, chain, parent_lives, nobody};
+    const TTest *const tests[] = {nearest, chain, parent_lives, early, nobody};
     TCase *tc = tcase_create("core_late");
 
     tcase_set_timeout(tc, 60);

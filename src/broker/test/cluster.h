@@ -460,7 +460,20 @@ static inline void cl_log_cb(core_t *c, int level, const char *text, void *arg)
     snprintf(nd->log + n, sizeof(nd->log) - n, "%s\n", text);
 }
 
-static const struct core_callbacks cl_callbacks = {.state = cl_state_cb, .log = cl_log_cb};
+static bool cl_boot_keys; /* brokers know the keys of all ranks, as from a file */
+
+static inline bool cl_key_cb(core_t *c, uint32_t rank, char key[CORE_KEY_SIZE], void *arg)
+{
+    const struct node *nd = arg;
+
+    if (!cl_boot_keys || !nd->cl->nodes[rank].key[0])
+        return false;
+    memcpy(key, nd->cl->nodes[rank].key, CORE_KEY_SIZE);
+    return true;
+}
+
+static const struct core_callbacks cl_callbacks = {
+    .state = cl_state_cb, .key = cl_key_cb, .log = cl_log_cb};
 
 static inline void cl_node_create(struct cluster *cl, uint32_t rank, const struct core_config *cfg)
 {
