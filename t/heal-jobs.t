@@ -136,6 +136,36 @@ ok "the other one goes on" further count2.out
 touch stop.2
 wait "$other"
 is "$(whole count2.out 2)" "2 whole" "its output is whole"
+wait_until 30 again 1 $((++incarnation))
+
+# Two brokers, one below the other, die again and again, and instances of the launcher are reloaded
+# while ways are being found.
+"$FLUX" wreckrun --ranks=3,4,7 -N3 -n3 -l --survive-node-loss sh -c "$COUNT" stop.3 >survive.out 2>survive.err &
+job=$!
+"$FLUX" wreckrun --ranks=4,5,7 -N3 -n3 -l sh -c "$COUNT" stop.3 >often.out 2>often.err &
+often=$!
+wait_until 30 lines survive.out 20
+wait_until 30 lines often.out 20
+for ((n = 1; n <= 3; n++)); do
+    pids=("$(pid_of 1)" "$(pid_of 3)")
+    kill -KILL "${pids[@]}"
+    for rank in 0 7; do
+        "$FLUX" exec -r $rank "$FLUX" module reload wrexec
+    done
+    wait_until 30 again 1 $((++incarnation))
+    wait_until 30 again 3 $((n + 1))
+    ok "a job below two dead brokers goes on" further often.out
+    "$FLUX" overlay restore >restored
+done
+ok "so does one that has lost one of its nodes, and survives that" further survive.out
+is "$(grep -c 'lost rank 3 .*with task 0' survive.err)" 1 "it says so once"
+touch stop.3
+wait "$often"
+is $? 12 "they end"
+is "$(whole often.out 3)" "3 whole" "the output is whole"
+wait "$job"
+is $? 12 "the tasks that are left decide the code"
+is "$(whole survive.out 3 | tail -n 1)" "2 whole" "and their output is whole"
 release
 is "$status" 0 "the session ends well"
 finish
