@@ -22,9 +22,9 @@
  *     its last response has passed.  A response without an entry is dropped, so no request is
  *     answered twice.
  *  2. An entry does not keep a large payload: above KEEP_PAYLOAD bytes it keeps only routes, topic
- *     and tag, unless the request went to a local module (a reload may have to deliver it again), or
- *     has FLUX_MSGF_IDEMPOTENT.  Of the latter, those above KEEP_AGAIN bytes have at most KEEP_LARGE
- *     bytes together (core.kept_large).
+ *     and tag, unless the request went to a local module (a reload may have to deliver it again),
+ *     or has FLUX_MSGF_IDEMPOTENT.  Of the latter, those above KEEP_AGAIN bytes have at most
+ *     KEEP_LARGE bytes together (core.kept_large).
  *  3. stats.inflight counts all entries; `inflight` of an endpoint counts the requests that it has
  *     sent.
  *

@@ -2,7 +2,7 @@
  *
  *    "FJS2", u32 jobs, u32 environments, u32 bytes of all environments together;
  *    environments:  u32 length, then NAME=value, each followed by a NUL
- *    jobs:          u32 number of its environment, u32 urgency, u32 flags, u32 length, jobspec text;
+ *    jobs:          u32 number of its environment, u32 urgency, u32 flags, u32 length, jobspec;
  *    u64 number of the submission
  *
  * Numbers are little-endian.  An environment is a sequence of bytes, as for processes, and occurs
@@ -86,9 +86,9 @@ size_t submit_writer_count(const submit_writer_t *w);
 size_t submit_writer_size(const submit_writer_t *w); /* bytes that the frame will have */
 /* Give a frame a number. */
 void submit_frame_number(void *frame, size_t len, uint64_t number);
-/* The frame, with number 0, malloc'd, with one more byte of room for flux_msg_take_raw().  The writer keeps its
- * content; submit_writer_clear() drops the jobs and keeps the environments.  NULL with ENOMEM, or
- * EINVAL when there is no job. */
+/* The frame, with number 0, malloc'd, with one more byte of room for flux_msg_take_raw().  The
+ * writer keeps its content; submit_writer_clear() drops the jobs and keeps the environments.  NULL
+ * with ENOMEM, or EINVAL when there is no job. */
 void *submit_writer_frame(submit_writer_t *w, size_t *len);
 void submit_writer_clear(submit_writer_t *w);
 

@@ -7,9 +7,9 @@
  *
  * state of a number   what happens when it arrives            left when (by)
  * unknown             the submission is read                  at once (jm_repeat_begin)
- * pending             this request gets the same answer       answer (jm_repeat_end), refusal of the
- *                                                             frame, end of the module
- * answered            it gets the answer                      ANSWERS_MAX later ones (forget_oldest)
+ * pending             this request gets the same answer       it is answered (jm_repeat_end), or
+ *                                                             dropped (jm_repeat_drop)
+ * answered            it gets the answer                      there are newer ones (keep)
  *
  * Invariants:
  *  1. There are at most ANSWERS_MAX answers, of at most ANSWERS_BYTES together.

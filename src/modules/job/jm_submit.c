@@ -264,7 +264,8 @@ static int take_envs(struct jm *jm, struct jm_submission *sub, errmsg_t *err)
     return 0;
 }
 
-/* 1: the submission is to be read.  0: it has arrived before.  -1 with errno and an error message. */
+/* 1: the submission is to be read.  0: it has arrived before.  -1 with errno and an error
+ * message. */
 static int begin(struct jm *jm, struct jm_submission *sub, errmsg_t *err)
 {
     const void *data = flux_msg_payload(sub->req, &sub->bytes);

@@ -3,8 +3,8 @@
  * Terms: a commit is a request with one transaction.  The master applies transactions in root
  * changes: a root change applies one or more transactions, and results in one new root.
  *
- * Forwarding: an instance that is not the master passes a commit on (km_forward.c), with a number by
- * which the master recognizes it if it arrives again because a broker on the way has died
+ * Forwarding: an instance that is not the master passes a commit on (km_forward.c), with a number
+ * by which the master recognizes it if it arrives again because a broker on the way has died
  * (km_once.c): the copy gets the outcome of the commit, and is not applied.
  *
  * Root changes: the master puts commits and complete fences in a queue, and works on the queue when
@@ -42,8 +42,8 @@
  *       |                  |<----------------------------| to all ranks                |
  *
  * Invariants:
- *  1. Each transaction is applied once and as a whole, or refused with an error to its sender, however
- *     often it arrives.
+ *  1. Each transaction is applied once and as a whole, or refused with an error to its sender,
+ *     however often it arrives.
  *  2. Answers are sent after the root that they carry is in place, and in the order of the queue,
  *     except for the later answers to durable commits with kvs.sync=interval.
  *  3. Events carry increasing versions, and after the last root change the last event carries the

@@ -17,7 +17,8 @@ struct km_commits {
     uint64_t published;              /* master: the version that the last event carries */
 };
 
-/* A commit of `size` bytes waits here, to be applied or for an answer from upstream; and no more. */
+/* A commit of `size` bytes begins to wait here, to be applied or for an answer from upstream; or it
+ * waits no more. */
 void km_commit_waits(struct km_ns *ns, size_t size);
 void km_commit_waits_no_more(struct km_ns *ns, size_t size);
 

@@ -107,8 +107,8 @@ static int send_it(struct forward *w, bool again)
     return w->f ? flux_future_then(w->f, -1., forwarded_cb, w) : -1;
 }
 
-/* A broker on the way was lost (EHOSTUNREACH), perhaps only with an earlier commit (ESTALE).  False:
- * the commit is to be given up. */
+/* A broker on the way was lost (EHOSTUNREACH), perhaps only with an earlier commit (ESTALE).
+ * False: the commit is to be given up. */
 static bool send_again(struct forward *w, int errnum)
 {
     uint64_t moves = km_route_moves(w->ns->k->route);

@@ -58,8 +58,8 @@
  *     the answer.
  *
  * Failure: an instance that cannot start reports the reason and ends.  An instance that is stopped
- * fails the fences and commits of its clients that it has passed on: if they were handed to the next
- * instance, they would count twice.
+ * fails the fences and commits of its clients that it has passed on: if they were handed to the
+ * next instance, they would count twice.
  */
 #include "config.h"
 #include <errno.h>

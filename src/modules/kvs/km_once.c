@@ -25,10 +25,10 @@
  *  2. A number at or below `high` is never new again.
  *  3. There are at most `max` senders.
  *
- * Failure: without memory a commit is refused as if it had not arrived, and one whose outcome cannot
- * be kept is past.  A sender is unknown if it was dropped to make room, after `max` others have sent
- * commits since its last one, or if the master has been reloaded.  What such a sender sends again is
- * refused, unless it has no answers at all yet.
+ * Failure: without memory a commit is refused as if it had not arrived, and one whose outcome
+ * cannot be kept is past.  A sender is unknown if it was dropped to make room, after `max` others
+ * have sent commits since its last one, or if the master has been reloaded.  What such a sender
+ * sends again is refused, unless it has no answers at all yet.
  */
 #include "config.h"
 #include <errno.h>

@@ -47,8 +47,8 @@ enum km_once_state km_once_look(struct km_once *t, const struct kvs_ns_req *q,
                                 struct km_once_found *found);
 /* A new commit begins; `pending` (not NULL) represents it.  -1 with ENOMEM. */
 int km_once_begin(struct km_once *t, const struct kvs_ns_req *q, void *pending);
-/* It is over, with an outcome that is kept (a reference is taken), or (NULL, no memory) without one.
- * Harmless for a commit that is not known. */
+/* It is over, with an outcome that is kept (a reference is taken), or (NULL, no memory) without
+ * one.  Harmless for a commit that is not known. */
 void km_once_end(struct km_once *t, uint64_t sender, uint64_t number, struct km_outcome *o);
 size_t km_once_count(const struct km_once *t); /* commits that are kept */
 
