@@ -99,11 +99,14 @@ echo "child $1"
 ask "cmd=finalize"
 EOF
 
-hold 8 --topology=kary:2 --restart --set=overlay.settle=0
-incarnation=1
-
-# Ranks 3 and 4 are below rank 1, and rank 7 is below rank 3.
+# Ranks 3 and 4 are below rank 1, and rank 7 is below rank 3.  A rank that is lost too often is held
+# off, so there is a session for each kind.
+begin_session() {
+    hold 8 --topology=kary:2 --restart --set=overlay.settle=0
+    incarnation=1
+}
 for kind in rounds names spawns; do
+    begin_session
     rm -f stop
     "$FLUX" wreckrun --ranks=3,4,5,7 -N4 -n4 --overcommit bash "$kind.sh" >"$kind.out" 2>"$kind.err" &
     job=$!
@@ -112,8 +115,11 @@ for kind in rounds names spawns; do
     ok "the job ends well" wait "$job"
     is "$(cat "$kind.err")" "" "without complaint"
     is "$(grep -c wrong "$kind.out")" 0 "and with what was right"
+    release
+    is "$status" 0 "the session ends well"
 done
 is "$(sed -n 's/^child //p' spawns.out | sort)" "$(sed -n 's/^spawned //p' spawns.out | sort)" "each task is spawned once"
+begin_session
 for ((n = 0; n < 2; n++)); do
     "$FLUX" wreckrun --ranks=3,4,5,7 -N4 -n4 --overcommit bash rounds.sh >"first.$n" 2>&1 &
     job=$!
