@@ -44,6 +44,11 @@ ok "unless told to" "$FLUX" keygen --force shared.key
 for rank in 0 1 2; do
     "$FLUX" keygen "key.$rank"
 done
+# 203.0.113.0/24 belongs to no host: it is for documentation.
+echo 'session { hosts = "203.0.113.[1-2]", curve = false }' >moved.lua
+fails "an address that this host does not have" run_with_timeout 60 "$FLUX" start --config=moved.lua --set=boot.rank=1 true
+like "$err" "tcp://203.0.113.2:8050: .*gives this address to rank 1; .*correct the file on all hosts" \
+    "... and what to do is said"
 fails "a directory that is not there" "$FLUX" keygen none/key
 exits 2 "no name" "$FLUX" keygen
 

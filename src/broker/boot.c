@@ -365,8 +365,16 @@ static int listen_and_publish(boot_t *b, const struct transport_link *l, const c
 {
     struct boot_card card = {.key = ""};
 
-    if (l->ops->bind(l->arg, tree_uri, event_uri, err) < 0)
-        return -1;
+    if (l->ops->bind(l->arg, tree_uri, event_uri, err) < 0) {
+        errmsg_t why = *err;
+
+        return errno != EADDRNOTAVAIL || strcmp(b->ops->name, "config") != 0
+                   ? -1
+                   : errmsg_fail(err, EADDRNOTAVAIL,
+                                 "%s: the configuration file gives this address to rank %u; if its "
+                                 "host has another one now, correct the file on all hosts",
+                                 why.text, b->rank);
+    }
     if (snprintf(card.tree_uri, BOOT_URI_MAX, "%s", l->ops->tree_uri(l->arg)) >= BOOT_URI_MAX ||
         snprintf(card.event_uri, BOOT_URI_MAX, "%s", l->ops->event_uri(l->arg)) >= BOOT_URI_MAX)
         return errmsg_fail(err, ENAMETOOLONG, "the address %.100s is too long",
