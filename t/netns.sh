@@ -43,6 +43,14 @@ netns_plug() {
         in_ns "$i" ip link set eth0 up
     done
 }
+# The switch drops the packets that match the expression of nft(8); without one, it drops nothing.
+switch_drops() {
+    {
+        echo 'table bridge fault { }; delete table bridge fault'
+        [ $# -eq 0 ] || printf '%s\n' 'table bridge fault {' 'chain forward {' \
+            'type filter hook forward priority 0' "$* drop" '}' '}'
+    } | in_ns 0 nft -f -
+}
 netns_end() {
     [ ${#holders[@]} -gt 0 ] || return 0
     kill "${holders[@]}"

@@ -59,15 +59,6 @@ link() { # RANK up|down
     in_ns 0 ip link set "port$(($1 + 1))" "$2"
 }
 
-# The switch drops the packets that match the expression of nft(8); without one, it drops nothing.
-switch_drops() {
-    {
-        echo 'table bridge fault { }; delete table bridge fault'
-        [ $# -eq 0 ] || printf '%s\n' 'table bridge fault {' 'chain forward {' \
-            'type filter hook forward priority 0' "$* drop" '}' '}'
-    } | in_ns 0 nft -f -
-}
-
 # --- its ranks ---
 
 # Those below it connect to the next broker above.

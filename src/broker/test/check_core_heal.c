@@ -205,6 +205,7 @@ START_TEST(noticed_late)
     cl_pump(cl);
     ck_assert_uint_eq(m0->n, 3);
     ck_assert_str_eq(flux_msg_topic(m0->kept[1]), "top.disconnect");
+    ck_assert(flux_msg_has_flag(m0->kept[1], FLUX_MSGF_IDEMPOTENT)); /* the sender lives */
     ck_assert_str_eq(flux_msg_topic(m0->kept[2]), "top.again");
     answer(m0, 2, 0, 0, "1");
     cl_pump(cl);

@@ -195,6 +195,32 @@ void claims_disconnect(struct claims *ss, const flux_msg_t *msg)
     sender_gone(ss, flux_msg_sender(msg, name, sizeof(name)));
 }
 
+static const struct claimant *sender_find(const struct claims *ss, const flux_msg_t *msg)
+{
+    char name[FLUX_SENDER_MAX];
+
+    return hmap_get(ss->by_name, flux_msg_sender(msg, name, sizeof(name)));
+}
+
+void claims_each(const struct claims *ss, const flux_msg_t *msg,
+                 void (*each)(struct claim *c, void *arg), void *arg)
+{
+    const struct claimant *s = sender_find(ss, msg);
+
+    if (!s)
+        return;
+    LIST_FOREACH(n, &s->claims)
+    {
+        each(list_entry(n, struct claim, node), arg);
+    }
+}
+
+void claim_expire(struct claims *ss, struct claim *c)
+{
+    claim_drop(ss, c);
+    c->gone(c, false);
+}
+
 void claims_lost(struct claims *ss, const idset_t *ranks)
 {
     strvec_t *names = strvec_create();
@@ -229,13 +255,6 @@ void claims_cancel(struct claims *ss, const flux_msg_t *msg, uint32_t matchtag)
 const char *claim_gone_why(bool canceled)
 {
     return canceled ? "was canceled" : "has lost the client that requested it";
-}
-
-static const struct claimant *sender_find(const struct claims *ss, const flux_msg_t *msg)
-{
-    char name[FLUX_SENDER_MAX];
-
-    return hmap_get(ss->by_name, flux_msg_sender(msg, name, sizeof(name)));
 }
 
 size_t claims_of_sender(const struct claims *ss, const flux_msg_t *msg)

@@ -40,6 +40,11 @@ void claim_drop(struct claims *ss, struct claim *c);
 
 /* Drop all claims of the sender of `msg`, which has disconnected. */
 void claims_disconnect(struct claims *ss, const flux_msg_t *msg);
+/* Call `each` for all claims of the sender of `msg`; it may not drop any. */
+void claims_each(const struct claims *ss, const flux_msg_t *msg,
+                 void (*each)(struct claim *c, void *arg), void *arg);
+/* Drop a claim as if its sender had disconnected. */
+void claim_expire(struct claims *ss, struct claim *c);
 /* Drop all claims of senders at these ranks, which are lost.  A disconnect message of a sender
  * takes the path of its requests, which may be broken; this function does not depend on it. */
 void claims_lost(struct claims *ss, const idset_t *ranks);

@@ -149,6 +149,12 @@ static void heard_cb(flux_future_t *f, void *arg)
     stream_writer_take(s, NULL);
 }
 
+void stream_async_listen(flux_stream_t *s)
+{
+    if (s->pending)
+        flux_future_then(s->f, 0., heard_cb, s);
+}
+
 void stream_async_update(flux_stream_t *s, int errnum)
 {
     struct stream_async *a = s->pending;
@@ -261,7 +267,7 @@ int flux_stream_end_step_async(flux_stream_t *s, errmsg_t *err)
         stream_writer_forget(s);
         return -1;
     }
-    flux_future_then(s->f, 0., heard_cb, s);
+    stream_async_listen(s);
     stream_writer_next(s);
     return 0;
 }

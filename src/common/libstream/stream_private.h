@@ -1,4 +1,4 @@
-/* What stream.c, stream_writer.c, stream_reader.c, stream_global.c, stream_pin.c and stream_file.c
+/* What stream.c, stream_join.c, stream_writer.c, stream_reader.c, stream_global.c, stream_pin.c and stream_file.c
  * share. */
 #ifndef STREAM_PRIVATE_H
 #define STREAM_PRIVATE_H
@@ -48,7 +48,9 @@ struct flux_stream {
     flux_t *h;
     char *name;
     enum flux_stream_mode mode;
-    flux_future_t *f; /* stream.write or stream.read: open as long as this is */
+    flux_future_t *f; /* stream.write or stream.read: open as long as this is; see stream_join.c */
+    char *join;       /* the payload of its request */
+    bool answered;    /* there was a response to it */
     uint64_t step;    /* see flux_stream_step() */
     uint64_t epoch;   /* see flux_stream_epoch() */
     uint64_t id;      /* of this writer or reader; 0: the module does not know it */
@@ -123,6 +125,16 @@ int stream_pin_update(flux_stream_t *s, errmsg_t *err);
 /* Wait for a step that is pending, if there is one.  0, or -1 with ETIMEDOUT, or the error with
  * which it was lost, and an error message. */
 int stream_async_wait(flux_stream_t *s, double timeout, errmsg_t *err);
+/* Send the request by which the process takes part in the stream: s->f.  -1 with an error
+ * message. */
+int stream_join(flux_stream_t *s, const struct flux_schema *desc, const void *in, errmsg_t *err);
+/* Note a response to it. */
+void stream_join_answered(flux_stream_t *s);
+/* Has it ended because a broker on its way was lost?  Then it was sent again, and there is another
+ * s->f. */
+bool stream_join_again(flux_stream_t *s);
+/* Hear of the responses while a step is pending. */
+void stream_async_listen(flux_stream_t *s);
 /* What the module says has changed; errnum > 0: give up. */
 void stream_async_update(flux_stream_t *s, int errnum);
 /* Wait for it at most `seconds`, and then give it up. */

@@ -175,8 +175,12 @@ static int members_open(flux_stream_t *s, const struct stream_members *ms, doubl
     s->want.off = ms->off;
     json_array_foreach(ms->writers, i, item)
     {
-        if (flux_schema_decode_json(&stream_member_schema, item, &m, err) < 0 ||
-            source_open(s, &m, timeout, err) < 0)
+        if (flux_schema_decode_json(&stream_member_schema, item, &m, err) < 0)
+            return -1;
+        if (m.rank < s->nsources && s->sources[m.rank].in &&
+            strcmp(m.address, s->sources[m.rank].address) == 0)
+            s->sources[m.rank].writer = m.writer; /* this reader has asked again */
+        else if (source_open(s, &m, timeout, err) < 0)
             return -1;
     }
     for (uint32_t k = 0; k < s->nsources; k++)
@@ -243,10 +247,8 @@ int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
              opts->group    ? opts->group
              : opts->policy ? opts->policy
                             : "block");
-    if (!(s->f = flux_rpc_struct(s->h, "stream.read", &stream_read_schema, &r, FLUX_NODEID_ANY,
-                                 FLUX_MSGF_STREAMING)))
-        return errmsg_fail(err, errno, "stream '%s' cannot be opened: %s", s->name,
-                           strerror(errno));
+    if (stream_join(s, &stream_read_schema, &r, err) < 0)
+        return -1;
     while (missing > 0) {
         struct stream_members ms;
         double left = until - clock_now();
@@ -267,6 +269,9 @@ int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
             return errmsg_fail(err, errno, "stream '%s' cannot be opened: %s", s->name,
                                strerror(errno));
         }
+        if (stream_join_again(s))
+            continue;
+        stream_join_answered(s);
         if (flux_rpc_get_struct(s->f, &stream_members_schema, &ms, err) < 0 ||
             (missing = members_open(s, &ms,
                                     left > 30.     ? 30.
@@ -300,9 +305,13 @@ static void note(flux_stream_t *s, const struct stream_members *ms)
             m.rank >= s->nsources)
             continue;
         src = &s->sources[m.rank];
-        if (src->address && strcmp(m.address, src->address) == 0)
+        if (src->address && strcmp(m.address, src->address) == 0) {
+            /* It may have been called gone while the module could not reach it. */
             src->writer = m.writer;
-        else if (s->stay) {
+            free(src->gone);
+            src->gone = NULL;
+            src->more = false;
+        } else if (s->stay) {
             json_decref(src->next);
             src->next = json_incref(item);
         }
@@ -330,9 +339,13 @@ int stream_reader_hear(flux_stream_t *s, double seconds)
 
     if (flux_future_wait(s->f, seconds) < 0)
         return -1;
+    if (stream_join_again(s))
+        return 0;
     errnum = flux_future_errnum(s->f);
-    if (flux_rpc_get_struct(s->f, &stream_members_schema, &ms, NULL) == 0)
+    if (flux_rpc_get_struct(s->f, &stream_members_schema, &ms, NULL) == 0) {
+        stream_join_answered(s);
         note(s, &ms);
+    }
     if (flux_future_next(s->f) < 0) {
         errno = errnum;
         return -1;

@@ -123,14 +123,12 @@ int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
         return -1;
     w.address = outlet_name(s->out);
     task_get(&w);
-    s->f = flux_rpc_struct(s->h, "stream.write", &stream_write_schema, &w, FLUX_NODEID_ANY,
-                           FLUX_MSGF_STREAMING);
-    if (!s->f)
-        return errmsg_fail(err, errno, "stream '%s' cannot be opened: %s", s->name,
-                           strerror(errno));
+    if (stream_join(s, &stream_write_schema, &w, err) < 0)
+        return -1;
     if (flux_rpc_wait_struct(s->f, timeout < 0. ? 0. : timeout, &stream_written_schema, &out, err) <
         0)
         return -1;
+    stream_join_answered(s);
     s->step = out.step;
     s->epoch = out.epoch;
     s->paused = out.paused;
@@ -276,7 +274,10 @@ int stream_writer_take(flux_stream_t *s, errmsg_t *err)
             stream_async_update(s, ECANCELED);
             return errmsg_fail(err, ECANCELED, "%s", flux_future_error(s->f));
         }
+        if (stream_join_again(s))
+            break;
         if (flux_rpc_get_struct(s->f, &stream_written_schema, &w, NULL) == 0) {
+            stream_join_answered(s);
             s->paused = w.paused;
             if (s->limit != w.limit)
                 s->due = 0.;

@@ -38,7 +38,8 @@
 static void reader_destroy(struct reader *r)
 {
     switches_leave(r);
-    claim_drop(r->s->ctx->claims, &r->claim);
+    away_back(&r->away);
+    claim_drop(r->s->ctx->claims, &r->away.claim);
     flux_msg_destroy(r->req);
     free(r->left);
     free(r->place);
@@ -67,7 +68,7 @@ void readers_free(struct reader *r)
 
 static void reader_gone(struct claim *c, bool canceled)
 {
-    struct reader *r = list_entry(c, struct reader, claim);
+    struct reader *r = list_entry(c, struct reader, away.claim);
     struct stream *s = r->s;
 
     flux_respond_error(s->ctx->h, r->req, ENODATA, "stream '%s' %s", s->name,
@@ -146,12 +147,13 @@ static struct reader *reader_create(struct stream *s, const flux_msg_t *req,
 
     if (!r)
         return NULL;
+    list_init(&r->away.node);
     r->s = s;
     if (!(r->place = strdup(in->place)) || !(r->host = strdup(in->host)) ||
         !(r->policy = strdup(in->policy)) ||
         !(r->left = registry_left_create(s->ctx, in->reader, 0)) ||
         switches_join(r, in->onoff) < 0 ||
-        claim_take(s->ctx->claims, &r->claim, req, reader_gone) < 0 ||
+        claim_take(s->ctx->claims, &r->away.claim, req, reader_gone) < 0 ||
         hmap_put_u64(s->numbers, in->reader, r) < 0) {
         reader_destroy(r);
         return NULL;
@@ -168,6 +170,32 @@ static struct reader *reader_create(struct stream *s, const flux_msg_t *req,
     s->ctx->readers++;
     s->ctx->opened++;
     return r;
+}
+
+/* Handle the request of a reader that is known.  If it comes again (away.c), the reader is told of
+ * all writers once more. */
+static void read_again(struct reader *r, const flux_msg_t *req, const struct stream_read *in)
+{
+    struct stream *s = r->s;
+    flux_t *h = s->ctx->h;
+
+    if (r->pid != in->pid || strcmp(r->host, in->host) != 0 || strcmp(r->place, in->place) != 0) {
+        flux_respond_error(h, req, EEXIST, "stream '%s' has a reader %" PRIu64 " already", s->name,
+                           in->reader);
+        return;
+    }
+    away_back(&r->away);
+    claim_drop(s->ctx->claims, &r->away.claim);
+    flux_msg_destroy(r->req);
+    r->req = flux_msg_incref(req);
+    if (claim_take(s->ctx->claims, &r->away.claim, req, reader_gone) < 0) {
+        flux_respond_error(h, req, ENOMEM, "out of memory for stream '%s'", s->name);
+        readers_free(r);
+        return;
+    }
+    feed_listener_remove(&s->members, &r->listener);
+    feed_listen_later(&s->members, &r->listener);
+    registry_changed(s);
 }
 
 void readers_read_cb(flux_t *h, const flux_msg_t *req, void *arg)
@@ -190,9 +218,8 @@ void readers_read_cb(flux_t *h, const flux_msg_t *req, void *arg)
     else if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING))
         flux_respond_error(h, req, EPROTO, "stream.read must be a streaming request");
     else if ((s = registry_open(ctx, req, in.name))) {
-        if (hmap_get_u64(s->numbers, in.reader))
-            flux_respond_error(h, req, EEXIST, "stream '%s' has a reader %" PRIu64 " already",
-                               s->name, in.reader);
+        if ((r = hmap_get_u64(s->numbers, in.reader)))
+            read_again(r, req, &in);
         else if (!(r = reader_create(s, req, &in)))
             flux_respond_error(h, req, ENOMEM, "out of memory for stream '%s'", s->name);
         else {

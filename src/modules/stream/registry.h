@@ -1,5 +1,5 @@
 /* Declarations that the files of the module `stream` share: stream.c (requests and writers),
- * registry.c (streams), readers.c, causes.c, formats.c, switches.c and listing.c.
+ * registry.c (streams), readers.c, away.c, causes.c, formats.c, switches.c and listing.c.
  *
  * Thread rules: those of the module.
  */
@@ -28,11 +28,20 @@ struct work {
     void (*run)(struct work *w, struct flux_slice *s);
 };
 
+/* The claim of a writer or reader, in ctx.claims: see away.c. */
+struct away {
+    struct claim claim;
+    struct list_node node; /* in ctx.away, or in none */
+    double until;
+};
+
 struct ctx {
     flux_t *h;
     flux_handlers_t *handlers;
     session_t *session;
-    struct claims *claims;
+    struct claims *claims;   /* of struct away */
+    struct list_node away;   /* writers and readers that cannot be reached */
+    flux_watcher_t *away_timer;
     struct claims *definers; /* the clients that have defined formats: formats.c */
     hmap_t *streams;         /* streams by name */
     struct stream **sorted;  /* the same streams, sorted by name */
@@ -111,7 +120,7 @@ struct writer {
     struct feed_item member;
     struct feed_listener listener; /* listens to stream.demands */
     struct left *left;
-    struct claim claim;
+    struct away away;
     struct stream *s;
     flux_msg_t *req;
     uint64_t id;
@@ -133,7 +142,7 @@ struct reader {
     struct feed_listener listener; /* listens to stream.members */
     struct feed_item demand; /* has a number if the policy or `off` has changed since it joined */
     struct left *left;
-    struct claim claim;
+    struct away away;
     struct stream *s;
     flux_msg_t *req;
     uint64_t id; /* chosen by the reader */
@@ -187,6 +196,13 @@ void registry_run(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg);
 /* Returns 0, or -1 with ENOMEM; registry_fini() follows in both cases. */
 int registry_init(struct ctx *ctx);
 void registry_fini(struct ctx *ctx);
+
+int away_init(struct ctx *ctx); /* 0, or -1 with ENOMEM */
+void away_fini(struct ctx *ctx);
+/* The way from the sender of `msg` was lost: its writers and readers are away. */
+void away_sender(struct ctx *ctx, const flux_msg_t *msg);
+/* Note that a member is here, or is no more. */
+void away_back(struct away *a);
 
 extern const struct feed_ops stream_writers_feed_ops;
 /* Take a writer out of its stream, and notify the readers of the reason. */

@@ -39,7 +39,8 @@
  * and the states of switches are forgotten: a reader that names a switch is off again.
  *
  * Failure: a client that disconnects, or whose broker is lost (event overlay.down), leaves all its
- * streams; the readers are notified which writer has left, and why.  A lack of memory during the
+ * streams; the readers are notified which writer has left, and why.  One whose requests were on
+ * their way through a broker that was lost sends them again (away.c).  A lack of memory during the
  * notification of a writer or reader ends the request of this member with ENOMEM.
  */
 #include "config.h"
@@ -64,7 +65,8 @@
 
 static void writer_free(struct writer *w)
 {
-    claim_drop(w->s->ctx->claims, &w->claim);
+    away_back(&w->away);
+    claim_drop(w->s->ctx->claims, &w->away.claim);
     flux_msg_destroy(w->req);
     free(w->left);
     free((char *)w->at.host);
@@ -108,7 +110,7 @@ static void writer_died(struct writer *w)
 
 static void writer_gone(struct claim *c, bool canceled)
 {
-    struct writer *w = list_entry(c, struct writer, claim);
+    struct writer *w = list_entry(c, struct writer, away.claim);
     struct stream *s = w->s;
 
     flux_respond_error(s->ctx->h, w->req, ENODATA, "stream '%s' %s", s->name,
@@ -194,13 +196,14 @@ static struct writer *writer_create(struct stream *s, const flux_msg_t *req,
         return NULL;
     if (list_empty(&s->writers))
         group_begin(s);
+    list_init(&w->away.node);
     w->s = s;
     w->at.rank = in->rank;
     if (!(w->at.host = strdup(in->host)) || !(w->at.address = strdup(in->address)) ||
         !(w->at.key = strdup(in->key)) || !(w->place = strdup(in->place)) ||
         !(w->far = strdup(in->far)) ||
         !(w->left = registry_left_create(s->ctx, s->ctx->last + 1, in->rank)) ||
-        claim_take(s->ctx->claims, &w->claim, req, writer_gone) < 0) {
+        claim_take(s->ctx->claims, &w->away.claim, req, writer_gone) < 0) {
         writer_free(w);
         return NULL;
     }
@@ -277,6 +280,48 @@ static void writers_tell(struct stream *s, const flux_msg_t *req)
     registry_answer(s, req);
 }
 
+/* A request that comes again: see away.c. */
+struct again {
+    const struct stream *s;
+    const struct stream_write *in;
+    struct writer *found;
+};
+
+static void match(struct claim *c, void *arg)
+{
+    struct again *a = arg;
+    struct writer *w = list_entry(c, struct writer, away.claim);
+
+    if (c->gone == writer_gone && w->s == a->s && w->at.rank == a->in->rank &&
+        strcmp(w->at.key, a->in->key) == 0)
+        a->found = w;
+}
+
+/* Does the request come again from a writer that has been away?  It is told everything once more,
+ * as it may have missed something.  The earlier request has ended on its way. */
+static bool write_again(struct stream *s, const flux_msg_t *req, const struct stream_write *in)
+{
+    struct again a = {s, in, NULL};
+    struct writer *w;
+
+    claims_each(s->ctx->claims, req, match, &a);
+    if (!(w = a.found))
+        return false;
+    away_back(&w->away);
+    claim_drop(s->ctx->claims, &w->away.claim);
+    flux_msg_destroy(w->req);
+    w->req = flux_msg_incref(req);
+    if (claim_take(s->ctx->claims, &w->away.claim, req, writer_gone) < 0) {
+        flux_respond_error(s->ctx->h, req, ENOMEM, "out of memory for stream '%s'", s->name);
+        writer_died(w);
+        return true;
+    }
+    feed_listener_remove(&s->demands, &w->listener);
+    feed_listen(&s->demands, &w->listener);
+    registry_changed(s);
+    return true;
+}
+
 static void write_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
@@ -288,7 +333,7 @@ static void write_cb(flux_t *h, const flux_msg_t *req, void *arg)
     if (flux_request_decode(h, req, &stream_write_schema, &in, &owner) < 0)
         return;
     if (write_check(ctx, req, &in) == 0 && (s = registry_open(ctx, req, in.name))) {
-        if (write_fits(s, req, &in) < 0)
+        if (write_again(s, req, &in) || write_fits(s, req, &in) < 0)
             ;
         else if (!(w = writer_create(s, req, &in)))
             flux_respond_error(h, req, ENOMEM, "out of memory for stream '%s'", s->name);
@@ -434,6 +479,10 @@ static void disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
 
+    if (flux_msg_has_flag(req, FLUX_MSGF_IDEMPOTENT)) {
+        away_sender(ctx, req);
+        return;
+    }
     claims_disconnect(ctx->claims, req);
     claims_disconnect(ctx->definers, req);
 }
@@ -475,6 +524,7 @@ static void mod_fini(flux_t *h, void *arg)
     registry_fini(ctx);
     session_destroy(ctx->session);
     flux_future_destroy(ctx->events);
+    away_fini(ctx);
     claims_destroy(ctx->claims);
     claims_destroy(ctx->definers);
     flux_handlers_remove(ctx->handlers);
@@ -490,7 +540,7 @@ static int mod_init(flux_t *h, int argc, char **argv, void **out, errmsg_t *err)
     if (!(ctx = calloc(1, sizeof(*ctx))))
         return errmsg_fail(err, ENOMEM, "out of memory");
     ctx->h = h;
-    if (registry_init(ctx) < 0 || !(ctx->claims = claims_create()) ||
+    if (away_init(ctx) < 0 || registry_init(ctx) < 0 || !(ctx->claims = claims_create()) ||
         !(ctx->definers = claims_create()) ||
         !(ctx->handlers = flux_handlers_add(h, handlers, ctx)) ||
         !(ctx->session = session_create(h, &session_ops, ctx)) ||

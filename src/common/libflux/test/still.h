@@ -1,5 +1,5 @@
 /* A reactor for tests whose clock stands still, so that slices are counted: only deferrals call
- * back, and only when the test says so. */
+ * back, and the timer that was started last, and only when the test says so. */
 #ifndef FLUX_TEST_STILL_H
 #define FLUX_TEST_STILL_H
 
@@ -12,15 +12,18 @@
 struct still {
     flux_watcher_t *w[STILL_DEFERRED_MAX];
     size_t n;
+    double passed; /* seconds since the beginning */
+    flux_watcher_t *timer;
 };
 
 static inline double still_now(void *impl)
 {
-    return 100.;
+    return 100. + ((struct still *)impl)->passed;
 }
 
 static inline int still_timer(void *impl, flux_watcher_t *w, double at)
 {
+    ((struct still *)impl)->timer = w;
     return 0;
 }
 

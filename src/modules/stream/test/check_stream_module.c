@@ -232,6 +232,20 @@ static int read_stream(struct bed *b, uint32_t client, const char *name, const c
     return ask_tag(b, "stream.read", client, FLUX_MSGF_STREAMING, json, b->tag);
 }
 
+/* The request of a reader with the number of an earlier one. */
+static int read_again(struct bed *b, uint32_t client, const char *name, uint32_t number,
+                      const char *host)
+{
+    char json[400];
+
+    (void)peer_new(b, READER, client);
+    snprintf(json, sizeof(json),
+             "{\"name\":\"%s\",\"reader\":%u,\"wait\":true,\"place\":\"%s\",\"far\":false,"
+             "\"host\":\"%s\",\"pid\":1,\"policy\":\"block\",\"onoff\":\"\"}",
+             name, number, number % 2 ? "p" : "q", host);
+    return ask_tag(b, "stream.read", client, FLUX_MSGF_STREAMING, json, b->tag);
+}
+
 static int define(struct bed *b, uint32_t client, const char *name, size_t len)
 {
     char *json = malloc(len + 100);
@@ -248,6 +262,12 @@ static int define(struct bed *b, uint32_t client, const char *name, size_t len)
 static void disconnect(struct bed *b, uint32_t client)
 {
     ask(b, "stream.disconnect", client, FLUX_MSGF_NORESPONSE, "{}");
+}
+
+/* The way from a client is lost. */
+static void lose_way(struct bed *b, uint32_t client)
+{
+    ask(b, "stream.disconnect", client, FLUX_MSGF_NORESPONSE | FLUX_MSGF_IDEMPOTENT, "{}");
 }
 
 /* Turn the reactor until the module has no work left.  Returns the number of turns.  No turn does
@@ -721,6 +741,60 @@ static void agree(struct world *w)
     }
 }
 
+/* A broker on the way of a writer and a reader is lost: nobody is told that they are gone, they are
+ * known by what they send again, and are told everything once more. */
+START_TEST(away)
+{
+    struct bed *b = bed_create();
+    uint32_t first, reader, other, again;
+
+    ck_assert_int_eq(write_stream(b, 1, "s", 0, 2), 0);
+    first = b->tag;
+    read_stream(b, 2, "s", "");
+    reader = b->tag;
+    read_stream(b, 3, "s", "");
+    other = b->tag;
+    settle(b);
+    lose_way(b, 1);
+    lose_way(b, 2);
+    settle(b);
+    ck_assert_uint_eq(hmap_count(b->peers[other].knows), 1);
+    ck_assert_int_eq(write_stream(b, 4, "s", 0, 2), EEXIST);
+    ck_assert_int_eq(write_stream(b, 4, "s", 1, 2), 0);
+    ck_assert_int_eq(write_stream(b, 1, "s", 0, 2), 0);
+    ck_assert_uint_eq(b->peers[b->tag].number, b->peers[first].number);
+    ck_assert_int_eq(read_again(b, 2, "s", reader, "elsewhere"), EEXIST);
+    read_again(b, 2, "s", reader, "h");
+    again = b->tag;
+    settle(b);
+    ck_assert_uint_eq(hmap_count(b->peers[again].knows), 2);
+    ck_assert_uint_eq(hmap_count(b->peers[other].knows), 2);
+
+    /* One that does not come back is gone, in the end; one that has come back is not. */
+    lose_way(b, 1);
+    lose_way(b, 2);
+    b->still.passed = 30.;
+    read_again(b, 2, "s", reader, "h");
+    again = b->tag;
+    flux_watcher_fire(b->still.timer);
+    settle(b);
+    ck_assert_uint_eq(hmap_count(b->peers[other].knows), 2);
+    b->still.passed = 61.;
+    flux_watcher_fire(b->still.timer);
+    settle(b);
+    ck_assert_uint_eq(hmap_count(b->peers[other].knows), 1);
+    ck_assert_uint_eq(hmap_count(b->peers[again].knows), 1);
+    ck_assert_int_eq(b->peers[again].errnum, 0);
+
+    /* Its client ends while it is away. */
+    lose_way(b, 4);
+    disconnect(b, 4);
+    settle(b);
+    ck_assert_uint_eq(hmap_count(b->peers[other].knows), 0);
+    bed_free(b);
+}
+END_TEST
+
 START_TEST(chance)
 {
     for (unsigned run = 0; run < suite_runs(16); run++) {
@@ -740,5 +814,5 @@ END_TEST
 int main(void)
 {
     RUN_SUITE("stream module", formats, record_formats, format_shares, shares, epochs, queues,
-              many_writers, many_readers, list_meanwhile, chance);
+              many_writers, many_readers, list_meanwhile, away, chance);
 }

@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# Streams between hosts whose links lose packets, are cut, or carry them one way only, while the
+# broker between them is killed and started again, and readers are stopped and killed: which fault
+# comes when, a seed chooses.  Every reader checks that it sees whole steps, each once, and none
+# missing, and that it is told when a writer has died.  FAULT_COUNT (16) and FAULT_SEED (8) say how
+# many, and choose which; make soak sets them.
+# shellcheck disable=SC2034,SC2154 # for or of what is included
+NETNS_SECONDS=$((1800 + 10 * ${FAULT_COUNT:-0}))
+. "$(dirname "$0")/lib.sh"
+# shellcheck source=t/netns.sh
+. "$SRCDIR/t/netns.sh"
+# shellcheck source=t/heal-net.sh
+. "$SRCDIR/t/heal-net.sh"
+need_flux start stream up
+need ip unshare nsenter nft
+PEER=$BUILDDIR/t/stream/peer
+FAULT_COUNT=${FAULT_COUNT:-16}
+RANDOM=${FAULT_SEED:=8}
+note "FAULT_SEED=$FAULT_SEED FAULT_COUNT=$FAULT_COUNT"
+
+# Rank 1 is between the others, and has no peers.
+heal_net 3 3 'hosts = "10.77.0.[1-3]", topology = "chain",' "keyfile = \"$PWD/key.%r\","
+switch_drops 2>/dev/null || skip_all "no nft for bridges here"
+begin_all --set=modules=log,stream sh -c 'exec cat fifo'
+wait_until 30 up_is 0-2 || bail "the session does not come up"
+
+declare -A pid
+peer() { # NAME RANK ARGUMENT...
+    local name=$1 rank=$2
+    shift 2
+    : >"$name.out"
+    FLUX_URI=local://$PWD/run/$rank/local nsenter -t "${holders[rank + 1]}" -n "$PEER" "$@" \
+        </dev/null >"$name.out" 2>&1 &
+    pid[$name]=$!
+}
+opened() {
+    wait_until 30 grep -q open "$1.out" || bail "$1: $(cat "$1.out"); $(tail -n 3 out.*)"
+}
+reader() { # NAME
+    peer "$1" "$((RANDOM % 2 * 2))" read "hosts$round" || return
+    opened "$1"
+}
+killed() { # NAME
+    kill -KILL "${pid[$1]}"
+    wait "${pid[$1]}" 2>/dev/null
+}
+# A pause of up to 2 s: shorter than what makes a broker accuse another one.
+pause() {
+    sleep "$((RANDOM % 2)).$((RANDOM % 9 + 1))"
+}
+# Two pauses, one after the other, would not be.
+reached() {
+    wait_until 30 "$FLUX" ping -c 1 -t 30 2
+}
+broker() {
+    kill -KILL "$("$FLUX" getattr -r 1 broker.pid)"
+    wait "${pids[1]}" 2>/dev/null
+    wait_until 30 up_is "0,2; lost: 1" || return
+    begin 1
+    wait_until 30 up_is 0-2
+}
+fault() {
+    case $((RANDOM % 6)) in
+    0) broker || return ;;
+    1)
+        switch_drops "numgen random mod 100 < $((RANDOM % 2 * 4 + 1))" || return
+        pause
+        switch_drops
+        reached
+        ;;
+    2)
+        in_ns 0 ip link set port3 down
+        pause
+        in_ns 0 ip link set port3 up
+        reached
+        ;;
+    3)
+        local ways=(iifname oifname)
+        switch_drops "${ways[RANDOM % 2]} \"port3\"" || return
+        pause
+        switch_drops
+        reached
+        ;;
+    4)
+        local name=r$((RANDOM % 3))
+        killed $name
+        reader $name
+        ;;
+    5)
+        local name=r$((RANDOM % 3))
+        kill -STOP "${pid[$name]}"
+        "$FLUX" stream ls "hosts$round" >>ls.out || return
+        kill -CONT "${pid[$name]}"
+        ;;
+    esac
+}
+
+wrong=0
+for ((round = 0, faults = 0; faults < FAULT_COUNT; round++)); do
+    peer w0 0 write "hosts$round" 1000000 0 2
+    peer w1 2 write "hosts$round" 1000000 1 2
+    for name in w0 w1; do
+        opened $name
+    done
+    "$FLUX" stream throttle "hosts$round" 200
+    for name in r0 r1 r2; do
+        reader $name
+    done
+    for ((i = 0; i < 7; i++)); do
+        fault || wrong=$((wrong + 1))
+        faults=$((faults + 1))
+    done
+    victim=$((RANDOM % 2))
+    killed w$victim
+    faults=$((faults + 1))
+    for name in r0 r1 r2; do
+        wait "${pid[$name]}"
+        if ! tail -n 1 $name.out | grep -q "rank $victim of the writers has died"; then
+            wrong=$((wrong + 1))
+            note "round $round, reader $name: $(tail -n 1 $name.out)"
+        fi
+    done
+    killed w$((1 - victim))
+done
+is "$wrong" 0 "$faults faults: readers see whole steps, each once, and learn which writer has died"
+: >fifo
+ok "the session ends" end_all
+netns_end
+finish
