@@ -100,5 +100,41 @@ for rank in 0 1 2; do
     wait "${pids[rank]}"
     is $? 0 "rank $rank ends with the session"
 done
+
+# --- with others below it ---
+
+sed -i 's/2-4/2-6/; s/flat/chain/' conf.lua
+begin 0 sh -c 'exec cat fifo'
+for rank in 1 2 3 4; do
+    begin $rank
+done
+ok "a chain of five" wait_until 30 up_is "5 of 5 up: 0-4"
+of_all 5
+# shellcheck disable=SC2016 # for the task
+"$FLUX" wreckrun --ranks=2,4 -N2 -n2 --label-io \
+    sh -c 'i=0; while [ ! -e over ]; do i=$((i + 1)); echo $i; sleep 0.01; done' >count &
+job=$!
+wait_until 30 test -s count
+for rank in 1 3; do
+    kill -TERM "${pids[rank]}"
+    wait "${pids[rank]}"
+    is $? 0 "SIGTERM for rank $rank, inside the tree: it exits with 0"
+done
+ok "only these have left" wait_until 30 up_is "3 of 5 up: 0,2,4; left: 1,3"
+ok "those below connect to the next above" below 2 0
+ok "both" below 4 2
+ok "only the nodes that have left are drained" drained "drained +2 .* 1,3 "
+exits 1 "a request from the end of the chain is answered" at 4 kvs get none
+begin 1
+begin 3
+ok "they return" wait_until 30 up_is "5 of 5 up: 0-4"
+touch over
+ok "a job below has noticed nothing" wait "$job"
+is "$(awk -F '[: ]+' '$2 != ++n[$1]' count)" "" "its output is whole"
+: >fifo
+for rank in 0 1 2 3 4; do
+    wait "${pids[rank]}"
+    is $? 0 "rank $rank ends with the session"
+done
 unset FLUX_URI
 finish

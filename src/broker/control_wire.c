@@ -109,6 +109,7 @@ static const struct flux_field order_fields[] = {
     FLUX_FIELD_INT(struct control_down_order, rc, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct control_down_order, reason, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_BOOL(struct control_down_order, leave, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_BOOL(struct control_down_order, alone, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 static const struct flux_schema order_schema = FLUX_SCHEMA(struct control_down_order, order_fields);
@@ -187,7 +188,8 @@ const struct flux_method control_down[CONTROL_NDOWN + 1] = {
     [CONTROL_SHUTDOWN] = {.topic = "overlay.shutdown",
                           .request = &order_schema,
                           .what = "shut down, children first, with this exit code; leave: the "
-                                  "session goes on without this subtree"},
+                                  "session goes on without this subtree; alone: only the sender "
+                                  "leaves, and the receiver connects to a broker above it"},
     [CONTROL_SKIP] = {.topic = "event.skip",
                       .request = &to_schema,
                       .what = "the events up to this one are no longer kept"},

@@ -84,7 +84,8 @@ struct control_changes {
 struct control_down_order {
     int rc; /* leave: exit code of the leaving broker; brokers below it exit with 1 */
     const char *reason;
-    bool leave; /* the session continues: only the parent leaves */
+    bool leave; /* the session continues: only the parent leaves, */
+    bool alone; /* and the child is to find another one */
 };
 
 /* Places in the tables of messages to the parent, and of messages to a child. */

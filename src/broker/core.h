@@ -193,11 +193,14 @@ void core_local_ready(core_t *c);
 /* Begin an orderly shutdown of the whole session with exit code `rc`.  Any rank may call this
  * function: it forwards the request to the root. */
 void core_shutdown(core_t *c, int rc, const char *reason);
-/* Report that the ready ranks of this subtree are about to leave: they are in the state
- * draining. */
+/* Returns whether this broker can leave without the ranks below it, since these connect to the next
+ * broker above. */
+bool core_leaves_alone(const core_t *c);
+/* Report that this rank, and the ready ranks below that leave with it, are about to leave: they are
+ * in the state draining. */
 void core_draining(core_t *c);
-/* Leave the session: shut down this rank and the ranks below it, with exit code `rc`, while the
- * session continues.  Not for rank 0. */
+/* Leave the session, while it continues: shut down this rank with exit code `rc`, and the ranks
+ * below it first, unless it leaves alone.  Not for rank 0. */
 void core_leave(core_t *c, int rc, const char *reason);
 /* Continue the shutdown that the `hold` callback held back, with its exit code. */
 void core_shutdown_now(core_t *c);

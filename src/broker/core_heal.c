@@ -90,6 +90,11 @@ bool heal_can(const core_t *c)
     return c->cfg.heal_timeout > 0. && c->link->move && c->link->card;
 }
 
+bool core_leaves_alone(const core_t *c)
+{
+    return heal_now(c) && !c->healing;
+}
+
 /* Returns whether this broker may look for another parent: it and the ranks below it have been
  * reported to the root, and the session runs, or will: the event overlay.run may be on its way.  A
  * broker that joins late has been reported when it runs. */
@@ -512,7 +517,7 @@ idset_t *heal_subtree(const core_t *c, uint32_t rank)
     return sub;
 }
 
-bool heal_child_lost(core_t *c, struct peer *p, const char *why)
+bool heal_child_lost(core_t *c, struct peer *p, enum rank_state how, const char *why)
 {
     idset_t *dead = heal_now(c) ? heal_subtree(c, p->rank) : NULL;
     idset_t *wait = dead ? idset_intersect(dead, c->up) : NULL;
@@ -528,7 +533,7 @@ bool heal_child_lost(core_t *c, struct peer *p, const char *why)
     if (heals) {
         flux_timer_start(c->pending_timer, c->cfg.heal_timeout, 0.);
         return_await(c, p, dead);
-        overlay_ranks_lost(c, dead, RANK_LOST, c->cfg.rank, why);
+        overlay_ranks_lost(c, dead, how, c->cfg.rank, why);
     }
     idset_destroy(dead);
     idset_destroy(wait);

@@ -301,9 +301,10 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
     else if (h->size != c->cfg.size || strcmp(h->topology, topology_spec(c->topo)) != 0)
         errmsg_set(&why, "it was started with size %u and topology %.40s, not %u and %.40s",
                    h->size, h->topology, c->cfg.size, topology_spec(c->topo));
-    else if (c->state >= CORE_DOWN)
-        errmsg_set(&why, "the session is shutting down");
-    else if (p->up || p->lost || p->gone)
+    else if (c->state >= CORE_DOWN) {
+        errmsg_set(&why, c->alone ? "this broker leaves" : "the session is shutting down");
+        elsewhere = c->alone;
+    } else if (p->up || p->lost || p->gone)
         errmsg_set(&why, "a rank cannot join twice");
     else if (late && !late_accepts(c, p, &why))
         elsewhere = true;

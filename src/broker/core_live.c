@@ -198,6 +198,10 @@ bool core_peer_patient(const core_t *c, enum core_plane plane, uint32_t rank)
 
 void core_draining(core_t *c)
 {
+    if (core_leaves_alone(c)) {
+        live_note(c, c->cfg.rank, RANK_DRAINING, c->cfg.rank);
+        return;
+    }
     for (uint32_t r = idset_first(c->up); r != IDSET_NONE; r = idset_next(c->up, r))
         live_note(c, r, RANK_DRAINING, c->cfg.rank);
 }

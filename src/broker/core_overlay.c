@@ -15,7 +15,8 @@
  * Loss: the children of a lost child may connect to a broker above it (core_heal.c).  If they
  * cannot, the whole subtree is lost to the brokers above, although its members may keep running for
  * a while: a broker that has lost its parent serves its own subtree until orphan_timeout, and then
- * shuts it down.  A broker that leaves (core_leave()) shuts down its subtree first, in order.
+ * shuts it down.  A broker that leaves (core_leave()) sends its children to the broker above it; if
+ * the tree does not heal, it shuts down its subtree first, in order.
  *
  * Invariants:
  *  1. `up` and `lost` are disjoint.  The sets of the root are authoritative for the session.
@@ -278,7 +279,7 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
     peer_gone(c, p, why, heal_now(c) ? &again : NULL);
     if (c->state >= CORE_DOWN)
         children_gone(c);
-    else if (!tries && !heal_child_lost(c, p, why))
+    else if (!tries && !heal_child_lost(c, p, RANK_LOST, why))
         subtree_lost(c, p, RANK_LOST, why);
     late_lost(c, p);
     /* Now it is known for which ranks below it this broker waits. */
@@ -358,14 +359,17 @@ void overlay_shutdown(core_t *c, int rc, const char *reason)
     go_down(c, &s);
 }
 
-/* The session continues.  The brokers below cannot serve without this one, and are to be started
- * again. */
+/* The session continues.  The brokers below connect to the next one above, or, if they cannot, are
+ * to be started again. */
 void core_leave(core_t *c, int rc, const char *reason)
 {
-    const struct control_down_order s = {.rc = rc, .reason = reason, .leave = true};
+    const struct control_down_order s = {
+        .rc = rc, .reason = reason, .leave = true, .alone = core_leaves_alone(c)};
 
-    if (c->state < CORE_DOWN)
+    if (c->state < CORE_DOWN) {
+        c->alone = s.alone;
         live_leaving(c);
+    }
     go_down(c, &s);
     c->exit_code = rc;
 }
@@ -467,6 +471,10 @@ static void shutdown_cb(core_t *c, struct peer *p, const void *in, const flux_ms
 {
     const struct control_down_order *s = in;
 
+    if (s->alone) {
+        core_peer_lost(c, CORE_TREE, p->rank, s->reason);
+        return;
+    }
     if (c->state < CORE_DOWN) {
         c->down_announced = !s->leave;
         c->parent_left = s->leave;
@@ -477,18 +485,26 @@ static void shutdown_cb(core_t *c, struct peer *p, const void *in, const flux_ms
 
 static void goodbye_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
 {
+    static const char why[] = "it said goodbye";
+    struct list_node again;
     char text[80];
 
+    list_init(&again);
     p->gone = true;
     p->event_up = false;
     snprintf(text, sizeof(text), "rank %u has left the session", p->rank);
+    if (heal_now(c))
+        inflight_set_aside(&p->to, &again);
     overlay_peer_over(c, p, text);
+    /* Those below it that have not left before look for another parent. */
+    if (c->state < CORE_DOWN && !heal_child_lost(c, p, RANK_LEFT, why))
+        subtree_lost(c, p, RANK_LEFT, why);
+    inflight_again(c, &again);
     route_held(c, p);
-    if (c->state < CORE_DOWN)
-        subtree_lost(c, p, RANK_LEFT, "it said goodbye");
     late_lost(c, p);
     if (c->link->drop)
         c->link->drop(c->link_arg, CORE_TREE, p->rank);
+    heal_way_ended(c, false);
     children_gone(c);
 }
 

@@ -214,6 +214,7 @@ struct core {
     bool down_asked;     /* the root was asked to shut down the session */
     bool held;           /* the owner will continue the shutdown */
     bool down_announced; /* the parent has announced the shutdown of the session */
+    bool alone;          /* this broker leaves, without those below it */
     bool parent_left;    /* the parent has announced that it leaves, with its subtree ... */
     bool left_for_good;  /* ... and that this is not a failure */
     bool down_local;     /* second phase of CORE_DOWN */
@@ -379,7 +380,7 @@ void heal_welcomed(core_t *c, json_t *above, json_t *moved);
 json_t *heal_moved(const core_t *c);
 /* Handle the loss of a child.  Returns true if only the ranks below it that are not up are lost
  * with it now, and this broker waits for the others. */
-bool heal_child_lost(core_t *c, struct peer *p, const char *why);
+bool heal_child_lost(core_t *c, struct peer *p, enum rank_state how, const char *why);
 void heal_here(core_t *c, const idset_t *ranks); /* these ranks are in this subtree (again) */
 void heal_late(core_t *c); /* this broker has joined late: ranks of its subtree are elsewhere */
 /* Return the ranks that are lost with this one: its subtree, without the ranks that have moved out

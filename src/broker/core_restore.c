@@ -475,7 +475,11 @@ void restore_arrived_cb(core_t *c, struct peer *p, const void *in, const flux_ms
 {
     const struct control_moved *m = in;
     idset_t *below = m->below ? idset_parse(m->below, NULL) : NULL;
-    const struct control_down_order order = {c->exit_code, "the session is shutting down", false};
+    const struct control_down_order order = {.rc = c->exit_code,
+                                             .reason = c->alone ? "the broker above leaves"
+                                                                : "the session is shutting down",
+                                             .leave = c->alone,
+                                             .alone = c->alone};
 
     if (p->arriving && m->rank == p->rank && below && idset_test(below, p->rank)) {
         p->arriving = false;

@@ -109,6 +109,20 @@ static void drain(leaving_t *l)
          ANSWER, wait_sched);
 }
 
+/* Those that leave: malloc'd, or NULL with ENOMEM. */
+static char *ranks_of(core_t *core)
+{
+    idset_t *own;
+    char *text;
+
+    if (!core_leaves_alone(core))
+        return idset_format(core_ranks_up(core), 0);
+    own = idset_create_range(core_rank(core), core_rank(core));
+    text = own ? idset_format(own, 0) : NULL;
+    idset_destroy(own);
+    return text;
+}
+
 leaving_t *leaving_start(core_t *core, const char *why, double grace, void (*done)(void *arg),
                          void *arg)
 {
@@ -121,7 +135,7 @@ leaving_t *leaving_start(core_t *core, const char *why, double grace, void (*don
     l->done = done;
     l->arg = arg;
     l->why = strdup(why);
-    l->ranks = idset_format(core_ranks_up(core), 0);
+    l->ranks = ranks_of(core);
     if (!l->why || !l->ranks) {
         leaving_destroy(l);
         errno = ENOMEM;

@@ -439,7 +439,8 @@ static int net_move(void *arg, const struct control_card *card, errmsg_t *err)
     int64_t at = sim_now(s) + sim_draw(s, &s->link_delay);
 
     (void)err;
-    if (n->up.news > 0) /* else that would be lost with the connection */
+    /* The end of the connection is news there, or that would be lost with the connection. */
+    if (n->up.news > 0 || n->up.to->state == NODE_ON)
         vclock_add(s->clock, &n->up.to->owner, at, false, left, n->up.to, n);
     set_parent(n, parent, at);
     vclock_add(s->clock, &parent->owner, at, false, moved, parent, n);

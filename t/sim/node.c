@@ -470,6 +470,7 @@ void node_restart(struct node *n)
     flux_reactor_destroy(n->reactor);
     n->reactor = NULL;
     n->state = NODE_OFF;
+    n->leaves = false;
     n->last_state = CORE_JOIN;
     n->start_at = sim_now(n->sim);
     net_back(n);

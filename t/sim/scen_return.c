@@ -1,6 +1,6 @@
 /* scen_return.c - brokers die and are started again.
  *
- * In each round some brokers die.  In the scenario `return` those below them end by themselves; in
+ * In each round some brokers die, or leave the session in order.  In the scenario `return` those below them end by themselves; in
  * `heal` they go on, each connects to the next one above it that lives, and all that live serve
  * each other before anybody is started.  Then some are started whose parent is dead: each joins at
  * an ancestor, and serves.  All are started again, each when the broker above it is
@@ -49,7 +49,13 @@ static void die(void *arg, void *data)
     struct node *n = arg;
 
     n->sim->faults++;
-    node_kill(n);
+    if (n->sim->cfg.heal > 0. && n->state == NODE_ON && core_leaves_alone(n->core) &&
+        rng_chance(&n->sim->rng, 0.3)) {
+        n->leaves = true;
+        core_leave(n->core, 0, "it was asked to leave");
+    } else {
+        node_kill(n);
+    }
 }
 
 /* Is everybody there?  Orphans are not: they end by themselves. */
@@ -272,7 +278,7 @@ static void expect_healed(const struct returns *rs)
     for (uint32_t r = 0; r < s->cfg.size && !s->failed; r++) {
         const struct node *n = &s->nodes[r];
 
-        if (n->state == NODE_DEAD) {
+        if (n->state == NODE_DEAD || (n->state == NODE_EXITED && n->leaves)) {
             if (idset_test(up, r) || !idset_test(lost, r))
                 sim_fail(s, "rank %u is dead, and rank 0 does not know", r);
         } else if (n->state != NODE_ON || core_state(n->core) != CORE_RUN) {

@@ -165,6 +165,7 @@ struct node {
     enum core_state last_state;
     int64_t run_at; /* when it came to CORE_RUN, -1 before */
     int exit_code;  /* -1 before the end */
+    bool leaves;    /* it was asked to leave the session */
 };
 
 /* Messages sent on links. */
