@@ -78,21 +78,14 @@ fault_return() {
 }
 
 # A broker of a host that is asked to end leaves: its node is drained, and the session goes on without it.
-# The ranks that are below it at that time leave with it.
 fault_leave() {
-    local r k with
+    local r
     enough || return 1
     draw ${#some[@]}
-    # From there on, the first one that leaves two.
-    for r in "${some[@]:drawn}" "${some[@]:0:drawn}"; do
-        mapfile -t with < <(session_below "$r")
-        [ $((${#up[@]} - ${#with[@]})) -lt 2 ] || break
-    done
-    echo "ask the broker of rank $r to end, with which leave: ${with[*]}"
+    r=${some[$drawn]}
+    echo "ask the broker of rank $r to end"
     kill -TERM "${pids[$r]}"
-    for k in "${with[@]}"; do
-        session_lose "$k"
-    done
+    session_lose "$r"
 }
 
 fault_stop() {

@@ -71,26 +71,6 @@ session_lose() {
     up=("${left[@]}")
     say_where
 }
-# This rank, and those that are up below it, as the tree is now.
-session_below() { # RANK
-    at 0 "$FLUX" topo --file | awk -F': *' -v top="$1" -v up=" ${up[*]} " '
-        /^[0-9]/ {
-            n = split($2, part, ",")
-            for (i = 1; i <= n; i++) {
-                split(part[i], end, "-")
-                for (k = end[1]; k <= (end[2] == "" ? end[1] : end[2]); k++)
-                    parent[k] = $1
-            }
-        }
-        END {
-            for (k in parent) {
-                for (r = k; r in parent && r != top; )
-                    r = parent[r]
-                if (r == top && index(up, " " k " "))
-                    print k
-            }
-        }' | sort -n
-}
 # For the load.
 say_where() {
     local r
