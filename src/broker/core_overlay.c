@@ -290,6 +290,12 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
 
 /* --- shutdown --- */
 
+static void say_goodbye(core_t *c)
+{
+    if (c->parent && c->parent->up && !c->parent->lost)
+        overlay_send(c, c->parent, &control_up[CONTROL_GOODBYE], NULL);
+}
+
 static bool any_child(const core_t *c)
 {
     for (uint32_t i = 0; i < c->nchildren; i++) {
@@ -306,6 +312,10 @@ static void children_gone(core_t *c)
         return;
     c->down_local = true;
     flux_watcher_stop(c->down_timer);
+    /* To other brokers, the end of its modules is that of this broker, and not of a service on the
+     * way to those that were below it. */
+    if (c->alone)
+        say_goodbye(c);
     if (c->cbs.state)
         c->cbs.state(c, CORE_DOWN, c->cbs_arg);
 }
@@ -378,8 +388,8 @@ void core_local_down_done(core_t *c)
 {
     if (c->state != CORE_DOWN || !c->down_local)
         return;
-    if (c->parent && c->parent->up && !c->parent->lost)
-        overlay_send(c, c->parent, &control_up[CONTROL_GOODBYE], NULL);
+    if (!c->alone)
+        say_goodbye(c);
     core_set_state(c, CORE_EXIT);
 }
 
