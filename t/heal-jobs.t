@@ -144,7 +144,7 @@ ok "the other one goes on" further count2.out
 touch stop.2
 wait "$other"
 is "$(whole count2.out 2)" "2 whole" "its output is whole"
-# Two brokers, one below the other, die again and again, and instances of the launcher are reloaded
+# Two brokers, one below the other, die repeatedly, and instances of the launcher are reloaded
 # while ways are being found.
 begin_session
 "$FLUX" wreckrun --ranks=3,4,7 -N3 -n3 -l --survive-node-loss sh -c "$COUNT" stop.3 >survive.out 2>survive.err &

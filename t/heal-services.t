@@ -92,8 +92,10 @@ kill "$watch" "$dmesg"
 wait "$watch" "$dmesg" 2>/dev/null
 # Another broker stops before it dies: requests from below it are on their way through it.
 under_way() {
-    at 5 module stats -r 5 broker >stats 2>&1 &&
-        inflight=$(sed -n 's/.*[[:space:]]inflight[[:space:]]*//p' stats) && ((inflight >= $1))
+    local stats
+    stats=$(at 5 module stats -r 5 broker 2>&1) || return
+    inflight=$(sed -n 's/.*[[:space:]]inflight[[:space:]]*//p' <<<"$stats")
+    [ "${inflight:-0}" -ge "$1" ]
 }
 asked=("jobs -a" "jobs --why" "kvs get counter" "kvs ls" "kvs namespace list" "resource list"
     "resource status" "queue list" "dmesg" "getattr -r 0 size" "module list -r 0"

@@ -44,8 +44,10 @@ ok "who waits there hears of the end" wait "$waits"
 
 # Another broker stops before it dies: a large submission is on its way through it.
 under_way() {
-    at 5 module stats -r 5 broker >stats 2>&1 &&
-        inflight=$(sed -n 's/.*[[:space:]]inflight[[:space:]]*//p' stats) && ((inflight >= $1))
+    local stats
+    stats=$(at 5 module stats -r 5 broker 2>&1) || return
+    inflight=$(sed -n 's/.*[[:space:]]inflight[[:space:]]*//p' <<<"$stats")
+    [ "${inflight:-0}" -ge "$1" ]
 }
 wait_until 30 under_way 0 || bail "requests that are under way are not counted"
 before=$inflight

@@ -24,6 +24,7 @@ wait_until 30 test -e uri || bail "the session did not come up: $(cat out)"
 FLUX_URI=$(cat uri)
 export FLUX_URI
 uris=("$FLUX_URI" "local://$("$FLUX" getattr rundir)/1/local")
+declare -A pid
 host_peer() { # NAME HOST ARGUMENT...
     local name=$1 host=$2
     shift 2

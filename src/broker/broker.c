@@ -305,8 +305,8 @@ static bool alone(const struct broker *b)
     return b->restart || strcmp(boot_method(b->boot), "config") == 0;
 }
 
-/* Has the session ended because the broker of rank 0 was told to end, for instance as its host stops?
- * Then this broker is to be started again, and to wait for the next session. */
+/* Has the session ended because the broker of rank 0 was told to end, for instance as its host
+ * stops? Then this broker is to be started again, and to wait for the next session. */
 static bool ended_by_signal(const struct broker *b)
 {
     return strcmp(boot_method(b->boot), "config") == 0 && !core_is_root(b->core) &&

@@ -14,9 +14,9 @@
  * an ancestor if its parent is dead (core_late.c), and so does an orphan, whose hello names the
  * ranks below it (core_heal.c).
  *
- * Flapping: a child that joins the running session and is lost within BOUNCE_STAY seconds, more than
- * BOUNCES_FREE times in a row, is held off: its next welcome has to wait, each time twice as long.
- * Each join and each loss of a rank costs the whole session events and work of its services.
+ * Flapping: a child that joins the running session and is lost within BOUNCE_STAY seconds, more
+ * than BOUNCES_FREE times in a row, is held off: its next welcome has to wait, each time twice as
+ * long. Each join and each loss of a rank costs the whole session events and work of its services.
  *
  * Invariants:
  *  1. `up` and `lost` are disjoint.

@@ -28,19 +28,20 @@
  * to when it has not reached it for REACH seconds, or when it has got no welcome in half of
  * join_timeout: a process that is stopped is reached, too.  It leaves any later candidate when that
  * is not reached in TRY seconds, is lost, gives no welcome in a quarter of join_timeout, or refuses
- * it and says that another one may welcome it ("elsewhere").  After the last candidate it begins again with the parent, after a pause that doubles up to
- * PAUSE_MAX.
+ * it and says that another one may welcome it ("elsewhere").  After the last candidate it begins
+ * again with the parent, after a pause that doubles up to PAUSE_MAX.
  *
  * Invariants:
  *  1. An ancestor welcomes the broker only if the session runs, no rank between the two is up or
  *     joins, and the loss of the earlier broker of this rank has been announced, or the rank was
  *     never up.  Each broker knows from events which ranks are not up (core_census.c); after lost
- *     events it does not know, and refuses.  The root also welcomes it before the session runs, when
- *     boot_timeout has passed and the quorum is not reached: ranks that are not up yet are absent.
- *  2. From its welcome until overlay.up, the broker is below the ancestor in the trees of both, by a
- *     place without a number (heal_place()).  With overlay.up, or overlay.run if the rank is up by
- *     then, the place becomes the first move of the new incarnation, which both number alike, and
- *     which the ancestor reports.
+ *     events it does not know, and refuses.  The root also welcomes it before the session runs,
+ *     when boot_timeout has passed and the quorum is not reached: ranks that are not up yet are
+ *     absent.
+ *  2. From its welcome until overlay.up, the broker is below the ancestor in the trees of both, by
+ *     a place without a number (heal_place()).  With overlay.up, or overlay.run if the rank is up
+ *     by then, the place becomes the first move of the new incarnation, which both number alike,
+ *     and which the ancestor reports.
  *  3. If the earlier broker of the rank is pending here (core_heal.c), it is lost: its successor
  *     has the same key, and on a host only one of them can have the directory of the rank.
  *  4. An ancestor knows the key of a rank that was up below it (core_keys.c).  It asks boot for the

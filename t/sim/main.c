@@ -31,8 +31,7 @@ const struct scenario *const scenarios[] = {
 /* Those at the end take longer, and are run only when they are asked for by name. */
 static bool apart(const struct scenario *sc)
 {
-    return sc == &scenario_launch || sc == &scenario_jobs || sc == &scenario_feed ||
-           sc == &scenario_streams;
+    return sc == &scenario_jobs || sc == &scenario_feed || sc == &scenario_streams;
 }
 
 struct options {

@@ -1,13 +1,13 @@
 /* scen_return.c - brokers die and are started again.
  *
- * In each round some brokers die, or leave the session in order.  In the scenario `return` those below them end by themselves; in
- * `heal` they go on, each connects to the next one above it that lives, and all that live serve
- * each other before anybody is started.  Then some are started whose parent is dead: each joins at
- * an ancestor, and serves.  All are started again, each when the broker above it is
- * there, some die once more while they join.  When all are up, rank 0
- * counts each as its next incarnation, and everybody serves everybody: requests along the tree and
- * the ring, and a barrier with a participant at each rank, which a rank that still counts somewhere
- * as lost would end.
+ * In each round some brokers die, or leave the session in order.  In the scenario `return` those
+ * below them end by themselves; in `heal` they go on, each connects to the next one above it that
+ * lives, and all that live serve each other before anybody is started.  Then some are started whose
+ * parent is dead: each joins at an ancestor, and serves.  All are started again, each when the
+ * broker above it is there, some die once more while they join.  When all are up, rank 0 counts
+ * each as its next incarnation, and everybody serves everybody: requests along the tree and the
+ * ring, and a barrier with a participant at each rank, which a rank that still counts somewhere as
+ * lost would end.
  *
  * In `heal`, clients that survive enter a barrier while brokers die, and all of them pass it, none
  * before the last has entered; clients write to a service that knows who must not (ledger.c); and

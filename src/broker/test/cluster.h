@@ -604,8 +604,8 @@ static inline void cl_name_ancestors(struct node *nd)
         ck_assert_int_eq(core_ancestor_add(nd->core, &card), 0);
 }
 
-/* Start a broker again.  `reaches`: it reaches its parent; otherwise it knows its ancestors, and has
- * the key of before. */
+/* Start a broker again.  `reaches`: it reaches its parent; otherwise it knows its ancestors, and
+ * has the key of before. */
 static inline void cl_restart_as(struct cluster *cl, uint32_t rank, bool reaches)
 {
     struct node *nd = &cl->nodes[rank];

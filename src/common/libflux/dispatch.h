@@ -65,7 +65,8 @@ int flux_request_decode(flux_t *h, const flux_msg_t *req, const struct flux_sche
  * broker anywhere in the session, and unique in it.  A service uses it to store which sender owns
  * which state.  When the sender disconnects, the service gets a request "NAME.disconnect" (no
  * response) in its name.  It has FLUX_MSGF_IDEMPOTENT if not the sender is gone, but the way of its
- * requests, which have ended: a broker on it was lost.  `buf` has at least FLUX_SENDER_MAX bytes; returns buf. */
+ * requests, which have ended: a broker on it was lost.  `buf` has at least FLUX_SENDER_MAX bytes;
+ * returns buf. */
 #define FLUX_SENDER_MAX 256
 const char *flux_msg_sender(const flux_msg_t *req, char *buf, size_t size);
 

@@ -7,7 +7,8 @@
  *
  * Invariants:
  *  1. There is a response between two repetitions, so they end when the module cannot be reached.
- *     Until the first response, brokers send the request again by themselves (FLUX_MSGF_IDEMPOTENT).
+ *     Until the first response, brokers send the request again by themselves
+ *     (FLUX_MSGF_IDEMPOTENT).
  *
  * Failure: without memory, the request has ended for good, as without the module.
  */

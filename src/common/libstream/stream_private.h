@@ -1,5 +1,5 @@
-/* What stream.c, stream_join.c, stream_writer.c, stream_reader.c, stream_global.c, stream_pin.c and stream_file.c
- * share. */
+/* What stream.c, stream_join.c, stream_writer.c, stream_reader.c, stream_global.c, stream_pin.c and
+ * stream_file.c share. */
 #ifndef STREAM_PRIVATE_H
 #define STREAM_PRIVATE_H
 

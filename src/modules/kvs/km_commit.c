@@ -274,23 +274,22 @@ static struct km_outcome *newest_outcome(struct km_ns *ns)
     struct km_outcome *o = ns->commit->outcome;
 
     if (o && o->version == ns->version && memcmp(o->root, ns->root, sizeof(o->root)) == 0)
-        return km_outcome_ref(o);
-    if (!(o = km_outcome_create(0, NULL)))
+        return km_once_ref(o);
+    if (!(o = km_once_outcome(0, NULL)))
         return NULL;
     o->version = ns->version;
     memcpy(o->root, ns->root, sizeof(o->root));
-    km_outcome_unref(ns->commit->outcome);
-    ns->commit->outcome = km_outcome_ref(o);
+    km_once_unref(ns->commit->outcome);
+    ns->commit->outcome = km_once_ref(o);
     return o;
 }
 
 static void end_numbered(struct km_ns *ns, const struct commit *c)
 {
-    struct km_outcome *o =
-        c->errnum ? km_outcome_create(c->errnum, c->err.text) : newest_outcome(ns);
+    struct km_outcome *o = c->errnum ? km_once_outcome(c->errnum, c->err.text) : newest_outcome(ns);
 
     km_once_end(ns->commit->once, c->sender, c->number, o);
-    km_outcome_unref(o);
+    km_once_unref(o);
 }
 
 void km_commit_cb(flux_t *h, const flux_msg_t *msg, void *arg)
@@ -753,7 +752,7 @@ void km_commit_destroy(struct km_commits *x)
         return;
     free(x->stall);
     km_once_destroy(x->once);
-    km_outcome_unref(x->outcome);
+    km_once_unref(x->outcome);
     free(x);
     errno = saved;
 }

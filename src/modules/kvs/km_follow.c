@@ -17,8 +17,8 @@
  *
  * Failure: a stream that ends with an error (the namespace was removed; its master is lost) ends
  * the namespace here.  The requests that wait get that error, and the next request opens the
- * namespace again.  If the next instance is lost after its first answer, the instance follows the
- * namespace at the master itself.
+ * namespace again.  If the next instance is lost, the instance follows the namespace at the master
+ * itself; if the way to the master is lost after its first answer, once more.
  */
 #include "config.h"
 #include <errno.h>
@@ -30,6 +30,7 @@ struct km_follow {
     flux_future_t *upstream; /* not the primary: the stream from the next instance */
     struct list_node followers;
     bool heard;        /* `upstream` has answered */
+    bool master;       /* it goes to the master */
     uint64_t notified; /* the version that was sent to followers */
 };
 
@@ -117,7 +118,7 @@ static void followed_cb(flux_future_t *f, void *arg)
     size_t len;
     errmsg_t err = {""};
 
-    if (x->heard && flux_future_errnum(f) == EHOSTUNREACH) {
+    if ((x->heard || !x->master) && flux_future_errnum(f) == EHOSTUNREACH) {
         flux_future_destroy(f);
         x->upstream = NULL;
         if (follow(ns, true) < 0)
@@ -141,6 +142,7 @@ static int follow(struct km_ns *ns, bool master)
     struct km_follow *x = ns->follow;
 
     x->heard = false;
+    x->master = master;
     x->upstream = km_ns_upstream_struct(ns, "kvs.follow", &kvs_ns_only_schema, &out, master,
                                         FLUX_MSGF_STREAMING | FLUX_MSGF_IDEMPOTENT);
     return x->upstream ? flux_future_then(x->upstream, -1., followed_cb, ns) : -1;

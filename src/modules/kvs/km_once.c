@@ -66,7 +66,7 @@ struct km_once {
 
 /* --- outcomes --- */
 
-struct km_outcome *km_outcome_create(int errnum, const char *text)
+struct km_outcome *km_once_outcome(int errnum, const char *text)
 {
     size_t len = text ? strlen(text) : 0;
     struct km_outcome *o = calloc(1, sizeof(*o) + len + 1);
@@ -80,13 +80,13 @@ struct km_outcome *km_outcome_create(int errnum, const char *text)
     return o;
 }
 
-struct km_outcome *km_outcome_ref(struct km_outcome *o)
+struct km_outcome *km_once_ref(struct km_outcome *o)
 {
     o->refs++;
     return o;
 }
 
-void km_outcome_unref(struct km_outcome *o)
+void km_once_unref(struct km_outcome *o)
 {
     int saved = errno;
 
@@ -144,7 +144,7 @@ static void drop_answered(struct km_once *t, struct sender *s, uint64_t answered
     if (answered > s->answered)
         s->answered = answered;
     while (s->n > 0 && slot_at(s, 0)->number <= s->answered) {
-        km_outcome_unref(slot_at(s, 0)->outcome);
+        km_once_unref(slot_at(s, 0)->outcome);
         s->head = (s->head + 1) & (s->cap - 1);
         s->n--;
         t->count--;
@@ -231,7 +231,7 @@ void km_once_end(struct km_once *t, uint64_t sender, uint64_t number, struct km_
     if (!slot)
         return;
     slot->pending = NULL;
-    slot->outcome = o ? km_outcome_ref(o) : NULL;
+    slot->outcome = o ? km_once_ref(o) : NULL;
 }
 
 size_t km_once_count(const struct km_once *t)

@@ -18,9 +18,9 @@ struct km_outcome {
     char text[]; /* of the error */
 };
 /* With one reference.  `text` may be NULL.  NULL with ENOMEM. */
-struct km_outcome *km_outcome_create(int errnum, const char *text);
-struct km_outcome *km_outcome_ref(struct km_outcome *o);
-void km_outcome_unref(struct km_outcome *o); /* NULL-safe, keeps errno */
+struct km_outcome *km_once_outcome(int errnum, const char *text);
+struct km_outcome *km_once_ref(struct km_outcome *o);
+void km_once_unref(struct km_outcome *o); /* NULL-safe, keeps errno */
 
 struct km_once;
 /* A table for at most `max` senders; the one that was silent for longest makes room.  Create: NULL

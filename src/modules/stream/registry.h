@@ -39,8 +39,8 @@ struct ctx {
     flux_t *h;
     flux_handlers_t *handlers;
     session_t *session;
-    struct claims *claims;   /* of struct away */
-    struct list_node away;   /* writers and readers that cannot be reached */
+    struct claims *claims; /* of struct away */
+    struct list_node away; /* writers and readers that cannot be reached */
     flux_watcher_t *away_timer;
     struct claims *definers; /* the clients that have defined formats: formats.c */
     hmap_t *streams;         /* streams by name */

@@ -511,6 +511,18 @@ void subjob_all_ranks_lost(struct ctx *ctx, const idset_t *ranks)
     }
 }
 
+/* Ranks that were lost before the job arrived here are dead for it, too. */
+static void part_reassign(struct part *p, const char *why)
+{
+    struct subjob *j = p->job;
+    idset_t *dead = idset_intersect(p->ranks, session_lost(j->ctx->session));
+
+    if (!dead || add_dead(j, dead) < 0)
+        subjob_kept_free(j); /* no launch may be sent there again */
+    idset_destroy(dead);
+    subjob_part_reassign(p, why);
+}
+
 static void part_unsent(struct part *p, const char *why)
 {
     p->unsent = true;
@@ -523,7 +535,7 @@ void subjob_all_edge_lost(struct ctx *ctx, struct edge *e, int errnum, const cha
     if (errnum != EHOSTUNREACH && errnum != ENOTCONN)
         each_part(e, subjob_part_lost, why);
     else if (idset_test(session_lost(ctx->session), e->rank))
-        each_part(e, subjob_part_reassign, why);
+        each_part(e, part_reassign, why);
     else {
         each_part(e, part_unsent, NULL);
         edge_retry(e);

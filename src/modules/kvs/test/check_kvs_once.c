@@ -34,10 +34,10 @@ static void begin(struct km_once *t, uint64_t sender, uint64_t number, void *pen
 
 static void end(struct km_once *t, uint64_t sender, uint64_t number, int errnum)
 {
-    struct km_outcome *o = km_outcome_create(errnum, "why");
+    struct km_outcome *o = km_once_outcome(errnum, "why");
 
     km_once_end(t, sender, number, o);
-    km_outcome_unref(o);
+    km_once_unref(o);
 }
 
 START_TEST(states)

@@ -1,5 +1,6 @@
-/* check_link_replay.c - what somebody between two brokers can do: alter, repeat, send back, or record
- * what passes, over TCP with CURVE.  None of it becomes a message, and none of it costs memory. */
+/* check_link_replay.c - what somebody between two brokers can do: alter, repeat, send back, or
+ * record what passes, over TCP with CURVE.  None of it becomes a message, and none of it costs
+ * memory. */
 #include "link_bed.h"
 
 #include <malloc.h>
@@ -106,8 +107,8 @@ static flux_watcher_t *man_between(void)
     return w;
 }
 
-/* ZeroMQ reads no further then, and leaves the connection open: only silence tells of it.
- * 0: a bit is flipped.  1: what was sent last is sent again.  2: what rank 0 has sent comes back. */
+/* ZeroMQ reads no further then, and leaves the connection open: only silence tells of it. 0: a bit
+ * is flipped.  1: what was sent last is sent again.  2: what rank 0 has sent comes back. */
 START_TEST(in_between)
 {
     flux_watcher_t *w;
