@@ -44,6 +44,14 @@ struct returns {
     char *across; /* the payload of "barrier.enter" */
 };
 
+static void killed(void *arg, void *data)
+{
+    struct node *n = arg;
+
+    n->sim->faults++;
+    node_kill(n);
+}
+
 static void die(void *arg, void *data)
 {
     struct node *n = arg;
@@ -463,7 +471,7 @@ static void many_run(sim_t *s)
         /* Most ranks have none below them. */
         if (parent != 0 && rng_chance(&s->rng, 0.25))
             r = parent;
-        sim_at(s, sim_now(s), die, &s->nodes[r], NULL);
+        sim_at(s, sim_now(s), killed, &s->nodes[r], NULL);
     }
     sim_run_for(s, (int64_t)(2. * s->cfg.heal * 1e9) +
                        sim_max_delay(s) * 4 * (2 + topology_max_depth(s->topo)));
