@@ -219,15 +219,15 @@ void inflight_again(core_t *c, struct list_node *again)
     }
 }
 
-/* `way`: the sender may live, and the way from it is lost. */
-static void forget(core_t *c, struct inflight *f, bool way)
+/* The sender may live: the way from it is lost. */
+static void forget(core_t *c, struct inflight *f)
 {
     endpoint_t *ep = f->to_ep;
     struct peer *p = f->to_peer;
     flux_msg_t *like = flux_msg_incref(f->req);
 
     inflight_remove(c, f);
-    route_disconnect(c, like, ep, p, way);
+    route_disconnect(c, like, ep, p);
     flux_msg_destroy(like);
 }
 
@@ -238,7 +238,7 @@ void inflight_forget(core_t *c, struct list_node *from, bool notify)
     while ((n = list_first(from))) {
         struct inflight *f = list_entry(n, struct inflight, from_node);
         if (notify)
-            forget(c, f, true);
+            forget(c, f);
         else
             inflight_remove(c, f);
     }
@@ -251,6 +251,6 @@ void inflight_forget_ranks(core_t *c, struct list_node *from, const idset_t *ran
         struct inflight *f = list_entry(n, struct inflight, from_node);
 
         if (idset_test(ranks, route_sender(f->req)))
-            forget(c, f, false);
+            forget(c, f);
     }
 }

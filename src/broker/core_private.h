@@ -257,10 +257,8 @@ uint32_t route_sender(const flux_msg_t *msg);
 /* Returns whether a request of this neighbor is held for another one. */
 bool route_holds_from(const core_t *c, const struct peer *from);
 int route_control(core_t *c, struct peer *p, flux_msg_t *msg); /* taken over */
-/* Notify a service that the sender described by the routes of `like` is gone, or (`way`) that the
- * way from it is lost. */
-void route_disconnect(core_t *c, const flux_msg_t *like, endpoint_t *to_ep, struct peer *to_peer,
-                      bool way);
+/* Notify a service that the way from the sender described by the routes of `like` is lost. */
+void route_disconnect(core_t *c, const flux_msg_t *like, endpoint_t *to_ep, struct peer *to_peer);
 /* Return the length of the service part of a topic. */
 size_t topic_service_len(const char *topic);
 

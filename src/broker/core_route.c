@@ -755,8 +755,7 @@ int route_control(core_t *c, struct peer *p, flux_msg_t *msg)
     return 0;
 }
 
-void route_disconnect(core_t *c, const flux_msg_t *like, endpoint_t *to_ep, struct peer *to_peer,
-                      bool way)
+void route_disconnect(core_t *c, const flux_msg_t *like, endpoint_t *to_ep, struct peer *to_peer)
 {
     char topic[FLUX_MSG_TOPIC_MAX + 16];
     flux_msg_t *msg;
@@ -775,7 +774,7 @@ void route_disconnect(core_t *c, const flux_msg_t *like, endpoint_t *to_ep, stru
     flux_msg_set_term(msg, c->term);
     flux_msg_set_nodeid(msg, to_ep ? FLUX_NODEID_ANY : flux_msg_nodeid(like));
     /* The notice takes the way of the request. */
-    flux_msg_set_flags(msg, FLUX_MSGF_NORESPONSE | (way ? FLUX_MSGF_IDEMPOTENT : 0) |
+    flux_msg_set_flags(msg, FLUX_MSGF_NORESPONSE | FLUX_MSGF_IDEMPOTENT |
                                 (flux_msg_flags(like) & FLUX_MSGF_RING));
     if (to_ep)
         to_ep->ops->send(to_ep->arg, msg);

@@ -15,6 +15,7 @@
 
 #include "streams.h"
 
+#define AWAY_MAX (61 * SIM_S) /* of src/modules/stream/away.c */
 #define ACTIONS 150
 #define SPAN (3 * SIM_S) /* in which they happen */
 #define MEMBERS_MAX 120  /* that are there at a time */
@@ -418,7 +419,8 @@ static void streams_run(sim_t *s)
     streams_begin(ss);
     sim_run_for(s, SPAN);
     streams_note(ss);
-    sim_run_for(s, settling(s));
+    /* The notice that a client has ended may be lost with a broker: then it is removed later. */
+    sim_run_for(s, settling(s) + (s->faults > 0 ? AWAY_MAX : 0));
     if (!s->failed)
         set_all(ss);
     if (!s->failed)

@@ -20,7 +20,9 @@ struct streams_member {
     unsigned serial;
     unsigned stream;
     bool writer;
-    bool told;     /* a response has come */
+    bool told;     /* a response has come, */
+    bool answered; /* ... to the request as it was sent last */
+    char *request; /* its payload */
     bool closed;   /* it has canceled its request */
     bool over;     /* its request was ended */
     bool far;      /* it is in another place than most */
@@ -62,7 +64,8 @@ struct streams_seen {
     unsigned told; /* how many writers the reader was told of, this one included */
     bool off;      /* what the reader says of itself when it connects to the writer */
     bool gone;
-    bool more; /* it will be told why once more */
+    bool more;  /* it will be told why once more */
+    bool again; /* the reader has asked again, and was not told of it since then */
 };
 
 struct streams {

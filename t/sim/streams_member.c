@@ -12,6 +12,10 @@
  *     epoch twice, as long as the stream exists.
  *  5. A request is refused only for what really stands in its way.
  *
+ * One whose request has ended because a broker on its way was lost sends it again, as libstream
+ * does, and is told everything once more.  What a reader is not told again has left meanwhile: of
+ * that, its connection to the writer tells it.
+ *
  * An instance of the module that takes the place of another one gives new numbers, and does not
  * know who has left before it had their requests: after that, 1 and 3 are checked only as far as it
  * can know.
@@ -106,11 +110,38 @@ static bool contested(const struct streams_member *w)
     return false;
 }
 
+static bool ask(struct streams_member *m);
+
+/* Send the request again if a broker on its way was lost.  Returns whether that was so. */
+static bool asks_again(struct streams_member *m, int errnum)
+{
+    size_t pos = 0;
+    void *val;
+
+    if (errnum != EHOSTUNREACH || !m->answered || m->ss->s->faults == 0)
+        return false;
+    flux_future_destroy(m->f);
+    while (m->seen && hmap_next(m->seen, &pos, NULL, NULL, &val)) {
+        struct streams_seen *seen = val;
+
+        seen->again = !seen->gone;
+        seen->more = false;
+    }
+    m->last = 0;
+    if (m->writer) {
+        hmap_destroy(m->demands);
+        m->demands = hmap_create_u64(free);
+    }
+    return ask(m);
+}
+
 static void request_ended(struct streams_member *m, int errnum)
 {
     struct streams *ss = m->ss;
     bool excused = false;
 
+    if (asks_again(m, errnum))
+        return;
     if (errnum == ECANCELED)
         excused = ss->removed[m->stream] > 0;
     else if (errnum == EEXIST)
@@ -169,13 +200,14 @@ static void written_cb(flux_future_t *f, void *arg)
     }
     if (!w->told)
         writer_begins(w, &out);
-    if (w->id != out.writer && w->told && !w->ss->reloads)
+    /* One that could not be reached while its stream was removed begins another one. */
+    if (w->id != out.writer && w->told && !w->ss->reloads && !w->ss->removed[w->stream])
         fail(w, "was given another number", NULL);
     if (w->id != out.writer) { /* what another instance has said is void */
         hmap_destroy(w->demands);
         w->demands = hmap_create_u64(free);
     }
-    w->told = true;
+    w->told = w->answered = true;
     w->id = out.writer;
     w->paused = out.paused;
     w->limit = out.limit;
@@ -248,13 +280,19 @@ static void take_writer(struct streams_member *r, const struct stream_member *in
     if (!admits(r, w, in))
         fail(r, "is not admitted by what it was told of", w);
     seen = hmap_get_u64(r->seen, w->serial);
-    if (!r->ss->reloads && (seen || in->writer <= r->last))
+    if (seen && seen->again && seen->number == in->writer) {
+        seen->again = false;
+        r->last = in->writer;
+        return;
+    }
+    if (!r->ss->reloads && (seen || in->writer <= r->last) &&
+        !(seen && seen->number != in->writer && r->ss->removed[r->stream]))
         fail(r, seen ? "was told twice of" : "was told late of", w);
     r->last = in->writer;
     while (!r->ss->reloads && hmap_next(r->seen, &pos, NULL, NULL, &val)) {
         const struct streams_seen *former = val;
 
-        if (former->w->rank == w->rank && !former->gone)
+        if (former->w->rank == w->rank && !former->gone && !former->again)
             fail(r, "was told of a second writer of a rank:", w);
     }
     if (!seen && (seen = calloc(1, sizeof(*seen))) && hmap_put_u64(r->seen, w->serial, seen) < 0) {
@@ -262,7 +300,7 @@ static void take_writer(struct streams_member *r, const struct stream_member *in
         seen = NULL;
     }
     if (seen)
-        *seen = (struct streams_seen){w, in->writer, ++r->ntold, r->off, false, false};
+        *seen = (struct streams_seen){w, in->writer, ++r->ntold, r->off, false, false, false};
 }
 
 /* Two instances of the module may have given a number: the later one counts. */
@@ -322,7 +360,7 @@ static void read_cb(flux_future_t *f, void *arg)
     }
     if (ms.size != r->ss->size[r->stream])
         fail(r, "was told another number of writers", NULL);
-    r->told = true;
+    r->told = r->answered = true;
     r->off = ms.off;
     json_array_foreach(ms.gone, i, item)
     {
@@ -356,12 +394,22 @@ static struct streams_member *member_add(struct streams *ss, struct sim_ep *clie
     return m;
 }
 
-static struct streams_member *sent(struct streams_member *m, flux_future_f cb)
+static bool ask(struct streams_member *m)
 {
-    if (m->f && flux_future_then(m->f, -1., cb, m) == 0)
-        return m;
+    m->answered = false;
+    m->f = flux_rpc(m->client->h, m->writer ? "stream.write" : "stream.read", m->request,
+                    FLUX_NODEID_ANY, FLUX_MSGF_STREAMING | FLUX_MSGF_IDEMPOTENT);
+    if (m->f && flux_future_then(m->f, -1., m->writer ? written_cb : read_cb, m) == 0)
+        return true;
     sim_fail(m->ss->s, "a request could not be sent: %s", strerror(errno));
-    return NULL;
+    return false;
+}
+
+static struct streams_member *sent(struct streams_member *m, const struct flux_schema *desc,
+                                   const void *in)
+{
+    m->request = flux_schema_encode(desc, in);
+    return ask(m) ? m : NULL;
 }
 
 struct streams_member *streams_write(struct streams *ss, struct sim_ep *client, unsigned stream,
@@ -389,9 +437,7 @@ struct streams_member *streams_write(struct streams *ss, struct sim_ep *client, 
     m->rank = rank;
     m->floor = ss->counted[stream][rank];
     m->demands = hmap_create_u64(free);
-    m->f = flux_rpc_struct(client->h, "stream.write", &stream_write_schema, &in, FLUX_NODEID_ANY,
-                           FLUX_MSGF_STREAMING);
-    return sent(m, written_cb);
+    return sent(m, &stream_write_schema, &in);
 }
 
 struct streams_member *streams_read(struct streams *ss, struct sim_ep *client, unsigned stream)
@@ -410,9 +456,7 @@ struct streams_member *streams_read(struct streams *ss, struct sim_ep *client, u
     if (m->onoff)
         snprintf(onoff, sizeof(onoff), "switch-%u", m->onoff - 1);
     m->seen = hmap_create_u64(free);
-    m->f = flux_rpc_struct(client->h, "stream.read", &stream_read_schema, &in, FLUX_NODEID_ANY,
-                           FLUX_MSGF_STREAMING);
-    return sent(m, read_cb);
+    return sent(m, &stream_read_schema, &in);
 }
 
 void streams_close(struct streams_member *m)
@@ -490,9 +534,9 @@ static void check_reader(struct streams_member *r)
             continue;
         seen = hmap_get_u64(r->seen, w->serial);
         if (streams_in(w) && streams_lives(w)) {
-            if (!seen || seen->gone)
+            if (!seen || seen->gone || seen->again)
                 fail(r, seen ? "believes that it has left:" : "was not told of", w);
-        } else if (seen && !seen->gone && !streams_in(w) && !forgotten(w)) {
+        } else if (seen && !seen->gone && !seen->again && !streams_in(w) && !forgotten(w)) {
             fail(r, "waits for one that has left:", w);
         }
     }
@@ -543,6 +587,7 @@ void streams_free(struct streams *ss)
     for (struct streams_member *m = ss->members; m; m = m->next) {
         hmap_destroy(m->demands);
         hmap_destroy(m->seen);
+        free(m->request);
     }
     hmap_destroy(ss->epochs);
 }

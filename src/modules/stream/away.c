@@ -21,6 +21,9 @@
  * during this time is removed as well, and joins again when it does.
  */
 #include "config.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 
 #include "registry.h"
 
@@ -38,7 +41,7 @@ static void expire(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
             flux_timer_start(ctx->away_timer, a->until - flux_now(ctx->h), 0.);
             return;
         }
-        away_back(a);
+        list_remove(&a->node);
         claim_expire(ctx->claims, &a->claim);
     }
 }
@@ -55,12 +58,21 @@ void away_fini(struct ctx *ctx)
     flux_watcher_destroy(ctx->away_timer);
 }
 
+static void back(struct away *a)
+{
+    list_remove(&a->node);
+    a->lost = false;
+}
+
+/* The brokers that are left on the way keep the request until it is answered. */
 static void leave(struct claim *c, void *arg)
 {
     struct ctx *ctx = arg;
     struct away *a = list_entry(c, struct away, claim);
 
-    away_back(a);
+    away_answer(ctx, a, EHOSTUNREACH, "the way to the sender was lost");
+    list_remove(&a->node);
+    a->lost = true;
     a->until = flux_now(ctx->h) + AWAY_MAX;
     list_append(&ctx->away, &a->node);
 }
@@ -72,7 +84,48 @@ void away_sender(struct ctx *ctx, const flux_msg_t *msg)
         flux_timer_start(ctx->away_timer, AWAY_MAX, 0.);
 }
 
-void away_back(struct away *a)
+int away_join(struct ctx *ctx, struct away *a, const flux_msg_t *req,
+              void (*gone)(struct claim *c, bool canceled))
 {
-    list_remove(&a->node);
+    list_init(&a->node);
+    a->lost = false;
+    a->req = flux_msg_incref(req);
+    return claim_take(ctx->claims, &a->claim, req, gone);
+}
+
+int away_renew(struct ctx *ctx, struct away *a, const flux_msg_t *req)
+{
+    void (*gone)(struct claim * c, bool canceled) = a->claim.gone;
+
+    /* Under the same tag, it has taken the place of the former one on its way. */
+    if (flux_msg_matchtag(a->req) != flux_msg_matchtag(req))
+        away_answer(ctx, a, ENODATA, "the sender has asked again");
+    back(a);
+    claim_drop(ctx->claims, &a->claim);
+    flux_msg_destroy(a->req);
+    return away_join(ctx, a, req, gone);
+}
+
+void away_answer(struct ctx *ctx, struct away *a, int errnum, const char *fmt, ...)
+{
+    char text[400];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    if (!a->lost)
+        flux_respond_error(ctx->h, a->req, errnum, "%s", text);
+}
+
+int away_page_send(struct ctx *ctx, const struct away *a)
+{
+    return registry_page_send(ctx, a->lost ? NULL : a->req);
+}
+
+void away_over(struct ctx *ctx, struct away *a)
+{
+    back(a);
+    claim_drop(ctx->claims, &a->claim);
+    flux_msg_destroy(a->req);
 }

@@ -122,7 +122,7 @@ bool causes_ask(const struct writer *w)
     c->first = w->member.first;
     c->job = w->job;
     c->task = w->task;
-    c->node_rank = claim_sender_rank(w->req);
+    c->node_rank = claim_sender_rank(w->away.req);
     if (c->node_rank == UINT32_MAX)
         c->node_rank = flux_rank(ctx->h);
     list_append(&w->s->causes, &c->node);

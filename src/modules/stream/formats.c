@@ -94,8 +94,8 @@ static void definer_gone(struct claim *c, bool canceled)
     struct stream *s = d->s;
     struct list_node *w = list_first(&s->writers);
     struct list_node *r = list_first(&s->readers);
-    const flux_msg_t *heir = w   ? list_entry(w, struct writer, node)->req
-                             : r ? list_entry(r, struct reader, node)->req
+    const flux_msg_t *heir = w   ? list_entry(w, struct writer, node)->away.req
+                             : r ? list_entry(r, struct reader, node)->away.req
                                  : NULL;
     size_t weight = weight_of(d->id, strlen(d->text));
 

@@ -179,7 +179,7 @@ static bool readers_step(struct ctx *ctx, struct walk *k)
         return false;
     r = list_entry(k->at, struct reader, node);
     item = (struct stream_reader){.reader = r->id,
-                                  .rank = claim_sender_rank(r->req),
+                                  .rank = claim_sender_rank(r->away.req),
                                   .host = r->host,
                                   .pid = r->pid,
                                   .policy = r->policy,

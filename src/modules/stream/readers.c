@@ -38,9 +38,7 @@
 static void reader_destroy(struct reader *r)
 {
     switches_leave(r);
-    away_back(&r->away);
-    claim_drop(r->s->ctx->claims, &r->away.claim);
-    flux_msg_destroy(r->req);
+    away_over(r->s->ctx, &r->away);
     free(r->left);
     free(r->place);
     free(r->host);
@@ -71,8 +69,7 @@ static void reader_gone(struct claim *c, bool canceled)
     struct reader *r = list_entry(c, struct reader, away.claim);
     struct stream *s = r->s;
 
-    flux_respond_error(s->ctx->h, r->req, ENODATA, "stream '%s' %s", s->name,
-                       claim_gone_why(canceled));
+    away_answer(s->ctx, &r->away, ENODATA, "stream '%s' %s", s->name, claim_gone_why(canceled));
     readers_free(r);
     registry_unused(s);
 }
@@ -127,7 +124,7 @@ static void reader_tell(struct feed *f, struct feed_listener *l, unsigned n)
     jsonout_array_end(sb);
     jsonout_uint(sb, "size", r->s->size);
     jsonout_bool(sb, "off", r->off);
-    if (registry_page_send(r->s->ctx, r->req) < 0)
+    if (away_page_send(r->s->ctx, &r->away) < 0)
         readers_free(r);
 }
 
@@ -152,13 +149,11 @@ static struct reader *reader_create(struct stream *s, const flux_msg_t *req,
     if (!(r->place = strdup(in->place)) || !(r->host = strdup(in->host)) ||
         !(r->policy = strdup(in->policy)) ||
         !(r->left = registry_left_create(s->ctx, in->reader, 0)) ||
-        switches_join(r, in->onoff) < 0 ||
-        claim_take(s->ctx->claims, &r->away.claim, req, reader_gone) < 0 ||
+        switches_join(r, in->onoff) < 0 || away_join(s->ctx, &r->away, req, reader_gone) < 0 ||
         hmap_put_u64(s->numbers, in->reader, r) < 0) {
         reader_destroy(r);
         return NULL;
     }
-    r->req = flux_msg_incref(req);
     r->id = in->reader;
     r->far = in->far;
     r->took.step = s->step;
@@ -184,11 +179,7 @@ static void read_again(struct reader *r, const flux_msg_t *req, const struct str
                            in->reader);
         return;
     }
-    away_back(&r->away);
-    claim_drop(s->ctx->claims, &r->away.claim);
-    flux_msg_destroy(r->req);
-    r->req = flux_msg_incref(req);
-    if (claim_take(s->ctx->claims, &r->away.claim, req, reader_gone) < 0) {
+    if (away_renew(s->ctx, &r->away, req) < 0) {
         flux_respond_error(h, req, ENOMEM, "out of memory for stream '%s'", s->name);
         readers_free(r);
         return;

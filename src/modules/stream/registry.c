@@ -86,12 +86,12 @@ int registry_page_send(struct ctx *ctx, const flux_msg_t *req)
     json = ctx->page.sb ? strbuf_take(ctx->page.sb) : NULL;
     ctx->page.sb = NULL;
     ctx->page.open = false;
-    if (!json)
-        flux_respond_error(ctx->h, req, ENOMEM, "%s: out of memory", flux_msg_topic(req));
-    else
+    if (json && req)
         flux_respond_more(ctx->h, req, json);
+    else if (req)
+        flux_respond_error(ctx->h, req, ENOMEM, "%s: out of memory", flux_msg_topic(req));
     free(json);
-    return json ? 0 : -1;
+    return json || !req ? 0 : -1;
 }
 
 struct left *registry_left_create(struct ctx *ctx, uint64_t number, uint32_t rank)
@@ -231,12 +231,12 @@ static bool remove_step(struct stream *s)
     if ((n = list_first(&s->readers))) {
         struct reader *r = list_entry(n, struct reader, node);
 
-        flux_respond_error(s->ctx->h, r->req, ECANCELED, "stream '%s' was removed", s->name);
+        away_answer(s->ctx, &r->away, ECANCELED, "stream '%s' was removed", s->name);
         readers_free(r);
     } else if ((n = list_first(&s->writers))) {
         struct writer *w = list_entry(n, struct writer, node);
 
-        flux_respond_error(s->ctx->h, w->req, ECANCELED, "stream '%s' was removed", s->name);
+        away_answer(s->ctx, &w->away, ECANCELED, "stream '%s' was removed", s->name);
         stream_writer_remove(w, "was removed");
     }
     return n;

@@ -28,11 +28,13 @@ struct work {
     void (*run)(struct work *w, struct flux_slice *s);
 };
 
-/* The claim of a writer or reader, in ctx.claims: see away.c. */
+/* The request of a writer or reader, with its claim in ctx.claims: see away.c. */
 struct away {
+    flux_msg_t *req;
     struct claim claim;
     struct list_node node; /* in ctx.away, or in none */
     double until;
+    bool lost; /* the request has ended on its way, and was answered */
 };
 
 struct ctx {
@@ -122,7 +124,6 @@ struct writer {
     struct left *left;
     struct away away;
     struct stream *s;
-    flux_msg_t *req;
     uint64_t id;
     struct stream_member at; /* as readers in its place see it; the writer owns the strings */
     char *place;
@@ -144,7 +145,6 @@ struct reader {
     struct left *left;
     struct away away;
     struct stream *s;
-    flux_msg_t *req;
     uint64_t id; /* chosen by the reader */
     char *place;
     bool stay;
@@ -180,7 +180,7 @@ void registry_changed(struct stream *s);
 strbuf_t *registry_page(struct ctx *ctx, const char *items);
 /* Send the message, with the members that were appended to its object, as a response that other
  * responses follow.  Returns -1 if the request was answered with ENOMEM instead. */
-int registry_page_send(struct ctx *ctx, const flux_msg_t *req);
+int registry_page_send(struct ctx *ctx, const flux_msg_t *req); /* NULL: discard it */
 struct left *registry_left_create(struct ctx *ctx, uint64_t number, uint32_t rank);
 void registry_left_free(struct feed *f, struct feed_record *r);
 /* Answer a request when all writers of the stream have been notified of the change. */
@@ -201,8 +201,18 @@ int away_init(struct ctx *ctx); /* 0, or -1 with ENOMEM */
 void away_fini(struct ctx *ctx);
 /* The way from the sender of `msg` was lost: its writers and readers are away. */
 void away_sender(struct ctx *ctx, const flux_msg_t *msg);
-/* Note that a member is here, or is no more. */
-void away_back(struct away *a);
+/* Begin with the request of a member.  -1 with ENOMEM. */
+int away_join(struct ctx *ctx, struct away *a, const flux_msg_t *req,
+              void (*gone)(struct claim *c, bool canceled));
+/* The same for a request that comes again; the claim is dropped without memory, too. */
+int away_renew(struct ctx *ctx, struct away *a, const flux_msg_t *req);
+/* Answer the request with an error, as the member leaves. */
+void away_answer(struct ctx *ctx, struct away *a, int errnum, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+/* registry_page_send() to a member; one that is away is told everything when it comes back. */
+int away_page_send(struct ctx *ctx, const struct away *a);
+/* The member is freed. */
+void away_over(struct ctx *ctx, struct away *a);
 
 extern const struct feed_ops stream_writers_feed_ops;
 /* Take a writer out of its stream, and notify the readers of the reason. */

@@ -65,9 +65,7 @@
 
 static void writer_free(struct writer *w)
 {
-    away_back(&w->away);
-    claim_drop(w->s->ctx->claims, &w->away.claim);
-    flux_msg_destroy(w->req);
+    away_over(w->s->ctx, &w->away);
     free(w->left);
     free((char *)w->at.host);
     free((char *)w->at.address);
@@ -113,8 +111,7 @@ static void writer_gone(struct claim *c, bool canceled)
     struct writer *w = list_entry(c, struct writer, away.claim);
     struct stream *s = w->s;
 
-    flux_respond_error(s->ctx->h, w->req, ENODATA, "stream '%s' %s", s->name,
-                       claim_gone_why(canceled));
+    away_answer(s->ctx, &w->away, ENODATA, "stream '%s' %s", s->name, claim_gone_why(canceled));
     if (canceled)
         stream_writer_remove(w, "has closed its end");
     else
@@ -203,7 +200,7 @@ static struct writer *writer_create(struct stream *s, const flux_msg_t *req,
         !(w->at.key = strdup(in->key)) || !(w->place = strdup(in->place)) ||
         !(w->far = strdup(in->far)) ||
         !(w->left = registry_left_create(s->ctx, s->ctx->last + 1, in->rank)) ||
-        claim_take(s->ctx->claims, &w->away.claim, req, writer_gone) < 0) {
+        away_join(s->ctx, &w->away, req, writer_gone) < 0) {
         writer_free(w);
         return NULL;
     }
@@ -221,7 +218,6 @@ static struct writer *writer_create(struct stream *s, const flux_msg_t *req,
         writer_free(w);
         return NULL;
     }
-    w->req = flux_msg_incref(req);
     w->id = w->at.writer = ++s->ctx->last;
     list_append(&s->writers, &w->node);
     feed_item_set(&s->members, &w->member);
@@ -262,7 +258,7 @@ static void writer_tell(struct feed *f, struct feed_listener *l, unsigned n)
     jsonout_bool(sb, "paused", w->s->paused);
     jsonout_double(sb, "limit", w->s->limit);
     jsonout_uint(sb, "stays", w->s->stays);
-    if (registry_page_send(ctx, w->req) < 0)
+    if (away_page_send(ctx, &w->away) < 0)
         writer_died(w);
 }
 
@@ -307,11 +303,7 @@ static bool write_again(struct stream *s, const flux_msg_t *req, const struct st
     claims_each(s->ctx->claims, req, match, &a);
     if (!(w = a.found))
         return false;
-    away_back(&w->away);
-    claim_drop(s->ctx->claims, &w->away.claim);
-    flux_msg_destroy(w->req);
-    w->req = flux_msg_incref(req);
-    if (claim_take(s->ctx->claims, &w->away.claim, req, writer_gone) < 0) {
+    if (away_renew(s->ctx, &w->away, req) < 0) {
         flux_respond_error(s->ctx->h, req, ENOMEM, "out of memory for stream '%s'", s->name);
         writer_died(w);
         return true;

@@ -240,7 +240,7 @@ static int read_again(struct bed *b, uint32_t client, const char *name, uint32_t
 
     (void)peer_new(b, READER, client);
     snprintf(json, sizeof(json),
-             "{\"name\":\"%s\",\"reader\":%u,\"wait\":true,\"place\":\"%s\",\"far\":false,"
+             "{\"name\":\"%s\",\"reader\":%u,\"place\":\"%s\",\"far\":false,"
              "\"host\":\"%s\",\"pid\":1,\"policy\":\"block\",\"onoff\":\"\"}",
              name, number, number % 2 ? "p" : "q", host);
     return ask_tag(b, "stream.read", client, FLUX_MSGF_STREAMING, json, b->tag);
