@@ -8,7 +8,7 @@ SIM=$BUILDDIR/t/sim/sim
 
 seeds_hold() {
     # Sanitizers make it some ten times slower.  More seeds: t/sim/sim --check=N --seed=S.
-    local seeds=200 every=1 first
+    local seeds=100 every=4 first
     if [ -n "${FLUX_TEST_SANITIZERS:-}" ]; then
         seeds=15
         every=6
