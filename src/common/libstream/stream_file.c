@@ -194,7 +194,7 @@ static bool kept(const flux_stream_t *to, const struct stream_source *src,
     const struct block_var *k = to->pinned ? block_find(to->pinned, v->name) : NULL;
 
     return k && k->len == v->len && k->desc_len == v->desc_len &&
-           memcmp(k->desc, v->desc, k->desc_len) == 0 &&
+           (k->desc_len == 0 || memcmp(k->desc, v->desc, k->desc_len) == 0) &&
            memcmp(to->pinned_at + k->off, (const char *)src->pin.data + v->off, v->len) == 0;
 }
 
