@@ -105,7 +105,9 @@ static json_t *field(const stream_format_t *f, const struct stream_field *fd, co
         empty |= n[d] == 0;
     }
     if (fd->slot) {
-        memcpy(&at, at, sizeof(at));
+        const void *slot = at;
+
+        memcpy(&at, slot, sizeof(at));
         if (!at && !empty)
             return json_null();
     }
