@@ -38,6 +38,15 @@ static unsigned parts_of(enum stream_type type)
     return type == STREAM_C64 || type == STREAM_C128 ? 2 : 1;
 }
 
+/* The pointer that is in memory there. */
+static const char *pointer_at(const char *slot)
+{
+    const char *p;
+
+    memcpy(&p, slot, sizeof(p));
+    return p;
+}
+
 static enum stream_type part_type(enum stream_type type)
 {
     return type == STREAM_C64 ? STREAM_F32 : type == STREAM_C128 ? STREAM_F64 : type;
@@ -53,7 +62,7 @@ static void push_element(lua_State *L, const struct stream_field *fd, const char
         return;
     }
     if (fd->pointers)
-        memcpy(&p, p, sizeof(p));
+        p = pointer_at(p);
     if (!p)
         lua_pushboolean(L, false);
     else if (fd->type == STREAM_STRING)
@@ -87,7 +96,7 @@ static void push_field(lua_State *L, const stream_format_t *f, const struct stre
     const char *at = rec + fd->offset;
 
     if (fd->slot)
-        memcpy(&at, at, sizeof(at));
+        at = pointer_at(at);
     if (!at && n > 0)
         lua_pushnil(L);
     else if (is_text(fd->type))
