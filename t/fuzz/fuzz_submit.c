@@ -25,7 +25,8 @@ static uint64_t walk(struct submit_frame it, const uint8_t *data, size_t size)
         if (!job.len || job.urgency > JOB_URGENCY_MAX)
             abort();
     }
-    if (it.jobs != data + size)
+    /* The number of the submission is last. */
+    if (it.jobs != data + size - sizeof(uint64_t))
         abort();
     return sum;
 }
