@@ -76,6 +76,8 @@ suite_of() {
     mpich4) left_out=('*testSplitTypeShared*') ;;
     mpich5) left_out=('*testDistgraphcomm*' '*testGetFortranInfo*') ;;
     esac
+    # Fails on a busy host, with any launcher: it takes a sleep that has ended for one that was canceled.
+    left_out+=('*TestThreadPool*test_terminate*')
     suite_tests=("$suite_python" "$mpi4py_tests/main.py" -q)
     [ -z "${SUITE_MODULES-}" ] || suite_tests+=(-i "$SUITE_MODULES")
     local word
