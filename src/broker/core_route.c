@@ -401,6 +401,12 @@ static int try_send(core_t *c, struct peer *p, flux_msg_t *msg, endpoint_t *from
     }
     errnum = errno;
     flux_msg_destroy(sent);
+    /* The link is about to report the loss; what may be sent again is sent then. */
+    if (errnum == EHOSTUNREACH && f && p->up && !p->lost && heal_now(c) &&
+        flux_msg_has_flag(msg, FLUX_MSGF_IDEMPOTENT)) {
+        flux_msg_destroy(msg);
+        return 0;
+    }
     if (f)
         inflight_remove(c, f);
     if (errnum == EAGAIN) {

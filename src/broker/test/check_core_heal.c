@@ -217,6 +217,29 @@ START_TEST(noticed_late)
 }
 END_TEST
 
+/* A request finds the connection closed before the loss is reported: it is sent another way. */
+START_TEST(closed_first)
+{
+    struct cluster *cl = cl_up(7, "kary:2");
+    struct party *c3 = client(cl, 3), *m0 = module(cl, 0, "top");
+
+    cl->nodes[1].dead = true;
+    ask_flags(c3, "top.it", 0, FLUX_MSGF_IDEMPOTENT, NULL);
+    ask(c3, "top.once", 0);
+    expect_answer(c3, 1, EHOSTUNREACH, "rank 1 cannot be reached");
+    cl_kill(cl, 1);
+    cl_sleep(cl, 0.1);
+    ck_assert_uint_eq(m0->n, 1);
+    answer(m0, 0, 0, 0, "1");
+    cl_pump(cl);
+    expect_answer(c3, 2, 0, NULL);
+    ck_assert_uint_eq(cl_inflight(cl), 0);
+    cl_free(cl);
+    party_free(c3);
+    party_free(m0);
+}
+END_TEST
+
 /* Every event comes once, in order; what the buffer of the new parent has no more is reported. */
 START_TEST(events)
 {
@@ -725,11 +748,11 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {one,          events,     several,          in_vain,
-                                  late,         before_run, before_others,    again,
-                                  two_again,    refused,    tries_again,      refused_below,
-                                  leave,        idempotent, idempotent_large, held_for_the_dead,
-                                  noticed_late, keys,       bad_keys};
+    const TTest *const tests[] = {
+        one,           events,     several,          in_vain,           late,         before_run,
+        before_others, again,      two_again,        refused,           tries_again,  refused_below,
+        leave,         idempotent, idempotent_large, held_for_the_dead, noticed_late, closed_first,
+        keys,          bad_keys};
     TCase *tc = tcase_create("core_heal");
 
     tcase_set_timeout(tc, 60);
