@@ -74,7 +74,7 @@ if [ -e "$BUILDDIR/src/bindings/lua/.libs/flux.so" ]; then
     wait_until 20 has lua-from readers 1
     ok "a recording is replayed for Lua" "$FLUX" stream replay --rate=max --name=lua-from random.rec
     ok "what Lua writes is read in C" "$RECORDS" read lua-to "$SEED" $STEPS
-    echo >lua.in
+    echo 1<>lua.in
     wait $writer
     is $? 0 "and has been written"
 fi
@@ -91,7 +91,7 @@ for id in $ids; do
     text=$(sed -n "/^$id:/,/^[0-9a-f]\{16\}:/p" <<<"$out" | sed '/^[0-9a-f]\{16\}:$/d')
     is "$(sha256sum <<<"$text" | cut -c 1-16)" "$id" "and their ids"
 done
-echo >held.in
+echo 1<>held.in
 wait $writer
 exits 1 "the format of a stream that is gone" "$FLUX" stream format held
 
@@ -100,7 +100,7 @@ exits 1 "the format of a stream that is gone" "$FLUX" stream format held
 writer=$!
 ok "a reader has its first step" "$FLUX" stream cat --count=1 --timeout=20s reloaded
 "$FLUX" module reload stream
-echo >held.in
+echo 1<>held.in
 wait $writer
 is $? 0 "a writer goes on when the module is reloaded"
 

@@ -67,13 +67,15 @@ bool tarray_numeric(enum stream_type type)
 static void load(enum stream_type type, const void *from, uint64_t at, size_t n, double *out)
 {
     switch (type) {
-#define X(name, ctype)                             \
-    case STREAM_##name: {                          \
-        const ctype *p = (const ctype *)from + at; \
-        for (size_t i = 0; i < n; i++)             \
-            out[i] = (double)p[i];                 \
-        break;                                     \
-    }
+        /* A field of a record need not be aligned. */
+#define X(name, ctype)                                                        \
+    case STREAM_##name:                                                       \
+        for (size_t i = 0; i < n; i++) {                                      \
+            ctype v;                                                          \
+            memcpy(&v, (const char *)from + (at + i) * sizeof(v), sizeof(v)); \
+            out[i] = (double)v;                                               \
+        }                                                                     \
+        break;
         NUMBERS(X)
 #undef X
     default:
@@ -183,14 +185,22 @@ void tarray_scale(const struct tarray *a, double factor, double offset, double *
 static long double load_exact(enum stream_type type, const void *from, uint64_t i)
 {
     switch (type) {
-#define X(name, ctype)  \
-    case STREAM_##name: \
-        return (long double)((const ctype *)from)[i];
+#define X(name, ctype)                                             \
+    case STREAM_##name: {                                          \
+        ctype v;                                                   \
+        memcpy(&v, (const char *)from + i * sizeof(v), sizeof(v)); \
+        return (long double)v;                                     \
+    }
         NUMBERS(X)
 #undef X
     default:
         return 0.L;
     }
+}
+
+static void put(void *to, uint64_t i, const void *value, size_t size)
+{
+    memcpy((char *)to + i * size, value, size);
 }
 
 /* Store an integer from `low` to below `high`. */
@@ -199,11 +209,11 @@ static bool store_exact(enum stream_type type, void *to, uint64_t i, long double
     long double whole = truncl(value);
 
     switch (type) {
-#define INT(name, ctype, low, high)              \
-    case STREAM_##name:                          \
-        if (!(whole >= (low) && whole < (high))) \
-            return false;                        \
-        ((ctype *)to)[i] = (ctype)whole;         \
+#define INT(name, ctype, low, high)                        \
+    case STREAM_##name:                                    \
+        if (!(whole >= (low) && whole < (high)))           \
+            return false;                                  \
+        put(to, i, &(ctype){(ctype)whole}, sizeof(ctype)); \
         return true;
         INT(I8, int8_t, -0x1p7L, 0x1p7L)
         INT(I16, int16_t, -0x1p15L, 0x1p15L)
@@ -216,10 +226,10 @@ static bool store_exact(enum stream_type type, void *to, uint64_t i, long double
         INT(BOOL, uint8_t, 0, 2)
 #undef INT
     case STREAM_F32:
-        ((float *)to)[i] = (float)value;
+        put(to, i, &(float){(float)value}, sizeof(float));
         return true;
     default:
-        ((double *)to)[i] = (double)value;
+        put(to, i, &(double){(double)value}, sizeof(double));
         return true;
     }
 }

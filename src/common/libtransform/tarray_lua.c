@@ -5,12 +5,15 @@
 #include "config.h"
 #include <errno.h>
 #include <lauxlib.h>
+#include <string.h>
 
 #include "libtransform/tarray_lua.h"
 
 void tarray_lua_push(lua_State *L, const struct tarray *a, uint64_t i)
 {
+    const char *data = a->data; /* which need not be aligned */
     uint64_t integer;
+    int64_t number;
 
     switch (a->type) {
     case STREAM_I8:
@@ -18,9 +21,10 @@ void tarray_lua_push(lua_State *L, const struct tarray *a, uint64_t i)
     case STREAM_I32:
     case STREAM_I64:
         if (a->type == STREAM_I64)
-            lua_pushinteger(L, ((const int64_t *)a->data)[i]);
+            memcpy(&number, data + i * sizeof(number), sizeof(number));
         else
-            lua_pushinteger(L, (lua_Integer)tarray_at(a, i));
+            number = (int64_t)tarray_at(a, i);
+        lua_pushinteger(L, number);
         return;
     case STREAM_U8:
     case STREAM_U16:
@@ -28,7 +32,7 @@ void tarray_lua_push(lua_State *L, const struct tarray *a, uint64_t i)
         lua_pushinteger(L, (lua_Integer)tarray_at(a, i));
         return;
     case STREAM_U64:
-        integer = ((const uint64_t *)a->data)[i];
+        memcpy(&integer, data + i * sizeof(integer), sizeof(integer));
         if (integer <= INT64_MAX)
             lua_pushinteger(L, (lua_Integer)integer);
         else
