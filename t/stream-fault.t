@@ -5,6 +5,8 @@
 # shellcheck disable=SC2154 # set by run
 SESSION_LIMIT=$((60 + ${FAULT_COUNT:-50}))
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=t/stream/faults.sh
+. "$SRCDIR/t/stream/faults.sh"
 need_flux start stream
 PEER=$BUILDDIR/t/stream/peer
 FAULT_COUNT=${FAULT_COUNT:-50}
@@ -36,10 +38,6 @@ reader() { # NAME ROUND
         peer "$1" read "fault$2"
     fi
 }
-killed() { # NAME
-    kill -KILL "${pid[$1]}"
-    wait "${pid[$1]}" 2>/dev/null
-}
 
 faults=0
 wrong=0
@@ -70,17 +68,7 @@ for ((round = 0; faults < FAULT_COUNT; round++)); do
         esac
         faults=$((faults + 1))
     done
-    victim=$((RANDOM % 2))
-    killed w$victim
-    faults=$((faults + 1))
-    for name in r0 r1 r2; do
-        wait "${pid[$name]}"
-        if ! tail -n 1 $name.out | grep -q "rank $victim of the writers has died"; then
-            wrong=$((wrong + 1))
-            note "round $round, reader $name: $(tail -n 1 $name.out)"
-        fi
-    done
-    killed w$((1 - victim))
+    round_over
 done
 is "$wrong" 0 "$faults faults: readers see whole steps, each once, and learn which writer has died"
 release

@@ -11,6 +11,8 @@ NETNS_SECONDS=$((1800 + 10 * ${FAULT_COUNT:-0}))
 . "$SRCDIR/t/netns.sh"
 # shellcheck source=t/heal-net.sh
 . "$SRCDIR/t/heal-net.sh"
+# shellcheck source=t/stream/faults.sh
+. "$SRCDIR/t/stream/faults.sh"
 need_flux start stream up
 need ip unshare nsenter nft
 PEER=$BUILDDIR/t/stream/peer
@@ -39,10 +41,6 @@ opened() {
 reader() { # NAME
     peer "$1" "$((RANDOM % 2 * 2))" read "hosts$round" || return
     opened "$1"
-}
-killed() { # NAME
-    kill -KILL "${pid[$1]}"
-    wait "${pid[$1]}" 2>/dev/null
 }
 # A pause of up to 2 s: shorter than what makes a broker accuse another one.
 pause() {
@@ -110,17 +108,7 @@ for ((round = 0, faults = 0; faults < FAULT_COUNT; round++)); do
         fault || wrong=$((wrong + 1))
         faults=$((faults + 1))
     done
-    victim=$((RANDOM % 2))
-    killed w$victim
-    faults=$((faults + 1))
-    for name in r0 r1 r2; do
-        wait "${pid[$name]}"
-        if ! tail -n 1 $name.out | grep -q "rank $victim of the writers has died"; then
-            wrong=$((wrong + 1))
-            note "round $round, reader $name: $(tail -n 1 $name.out)"
-        fi
-    done
-    killed w$((1 - victim))
+    round_over
 done
 is "$wrong" 0 "$faults faults: readers see whole steps, each once, and learn which writer has died"
 : >fifo

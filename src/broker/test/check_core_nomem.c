@@ -69,15 +69,7 @@ static void expect_service(struct cluster *cl, unsigned k)
             ck_assert_int_ne(flux_msg_errnum(c[from]->kept[n]), 0);
     }
     ck_assert_uint_eq(cl_inflight(cl), 0);
-    for (uint32_t r = 0; r < SIZE; r++) {
-        if (!c[r])
-            continue;
-        core_endpoint_remove(m[r]->ep, ENOSYS, "over");
-        core_endpoint_remove(c[r]->ep, 0, "");
-        party_free(m[r]);
-        party_free(c[r]);
-    }
-    cl_pump(cl);
+    remove_parties(cl, m, c);
 }
 
 /* The events that a subscriber has got are consecutive, up to the last one or to one that says that

@@ -31,6 +31,20 @@ static inline void expect_running(struct cluster *cl)
     }
 }
 
+/* Remove the module and the client of each rank that has a client. */
+static inline void remove_parties(struct cluster *cl, struct party **m, struct party **c)
+{
+    for (uint32_t r = 0; r < cl->size; r++) {
+        if (!c[r])
+            continue;
+        core_endpoint_remove(m[r]->ep, ENOSYS, "over");
+        core_endpoint_remove(c[r]->ep, 0, "");
+        party_free(m[r]);
+        party_free(c[r]);
+    }
+    cl_pump(cl);
+}
+
 /* A request from each living rank to each is answered, one to a dead rank fails, and nothing is
  * left of either. */
 static inline void expect_routes(struct cluster *cl)
@@ -62,15 +76,7 @@ static inline void expect_routes(struct cluster *cl)
         }
     }
     ck_assert_uint_eq(cl_inflight(cl), 0);
-    for (uint32_t r = 0; r < cl->size; r++) {
-        if (!c[r])
-            continue;
-        core_endpoint_remove(m[r]->ep, ENOSYS, "over");
-        core_endpoint_remove(c[r]->ep, 0, "");
-        party_free(m[r]);
-        party_free(c[r]);
-    }
-    cl_pump(cl);
+    remove_parties(cl, m, c);
 }
 
 static inline uint32_t parent_of(struct cluster *cl, uint32_t at, uint32_t rank)
