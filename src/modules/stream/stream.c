@@ -300,7 +300,8 @@ static bool write_again(struct stream *s, const flux_msg_t *req, const struct st
     struct again a = {s, in, NULL};
     struct writer *w;
 
-    claims_each(s->ctx->claims, req, match, &a);
+    if (idset_test(s->ranks, in->rank)) /* else it is not one that is known */
+        claims_each(s->ctx->claims, req, match, &a);
     if (!(w = a.found))
         return false;
     if (away_renew(s->ctx, &w->away, req) < 0) {
@@ -532,7 +533,7 @@ static int mod_init(flux_t *h, int argc, char **argv, void **out, errmsg_t *err)
     if (!(ctx = calloc(1, sizeof(*ctx))))
         return errmsg_fail(err, ENOMEM, "out of memory");
     ctx->h = h;
-    if (away_init(ctx) < 0 || registry_init(ctx) < 0 || !(ctx->claims = claims_create()) ||
+    if (registry_init(ctx) < 0 || away_init(ctx) < 0 || !(ctx->claims = claims_create()) ||
         !(ctx->definers = claims_create()) ||
         !(ctx->handlers = flux_handlers_add(h, handlers, ctx)) ||
         !(ctx->session = session_create(h, &session_ops, ctx)) ||
