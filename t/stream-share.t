@@ -7,7 +7,7 @@
 # shellcheck source=t/stream/lib.sh
 . "$SRCDIR/t/stream/lib.sh"
 if ! netns_possible; then
-    skip 26 "no network namespaces without more privileges"
+    skip 28 "no network namespaces without more privileges"
     finish
     exit
 fi
@@ -105,10 +105,10 @@ in_peer() { # the process that nsenter has become, or has started
 }
 kill -STOP "$(in_peer "${pid[stopped]}")"
 go w
-blocked() {
-    "$FLUX" stream ls --json stuck | grep -q '"blocked": [0.]*[1-9]'
+blocked() { # STREAM
+    "$FLUX" stream ls --json "$1" | grep -q '"blocked": [0.]*[1-9]'
 }
-wait_until 20 blocked
+wait_until 20 blocked stuck
 go v
 ended r
 is "$last" "0-299 300 the end " "a reader that has stopped holds up nobody else"
@@ -154,10 +154,28 @@ flows() {
 wait_until 20 flows
 kill -KILL "$(in_peer "${relays[1]}")"
 ended r
-like "$last" "the writer of the stream has died, or a relay has ended" "a reader learns that the relay has ended"
+like "$last" "stream 'lost': a relay, or the writer, has ended" "a reader learns that the relay has ended"
 wait "${relays[1]}" 2>/dev/null
 "$FLUX" stream rm lost
 ended w
+relay 1
+
+# It is told the same if the writer, which nobody holds up any more, has closed its end before the reader asks.
+host_peer w 0 write early 30 0 1 ready=1
+opened w
+host_peer r 1 read early ready=1 depth=4
+opened r
+go w
+wait_until 20 blocked early
+kill -KILL "$(in_peer "${relays[1]}")"
+wait "${relays[1]}" 2>/dev/null
+ended w 1
+is "$last" "open " "a writer goes on when a relay has ended"
+wait_until 20 has early writers 0
+go r
+ended r
+like "$last" "stream 'early': a relay, or the writer, has ended in step .*: by now, rank 0 of the writers has closed its end" \
+    "a reader does not take the end of the writer for the reason"
 relay 1
 host_peer w 0 write again 5 0 1 ready=1
 opened w

@@ -86,7 +86,8 @@ void inlet_wake(inlet_t *i);
 int inlet_release(inlet_t *i, const struct inlet_step *s);
 
 struct inlet_stats {
-    bool far;          /* the writer is on another host */
+    bool far;          /* the writer is on another host, */
+    bool shared;       /* and the connection goes through relays */
     uint64_t received; /* bytes that have come from there, of any kind */
 };
 void inlet_get_stats(const inlet_t *i, struct inlet_stats *st);

@@ -345,6 +345,11 @@ uint64_t inlet_far_received(const inlet_far_t *f)
     return f->moved;
 }
 
+bool inlet_far_shared(const inlet_far_t *f)
+{
+    return f->shared;
+}
+
 int inlet_far_fd(const inlet_far_t *f)
 {
     return far_link_fd(f->link);

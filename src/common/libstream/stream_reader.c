@@ -397,16 +397,22 @@ static void report(flux_stream_t *s)
 }
 
 /* What the module says about a writer that is gone, if it says something in time; and in which step
- * that was, the one behind the last that this reader was offered. */
+ * that was, the one behind the last that this reader was offered.  If the connection has gone
+ * through relays, the writer may have gone later, and for another reason. */
 static void why(flux_stream_t *s, const struct stream_source *src, errmsg_t *err)
 {
     double until = clock_now() + WHY_SECONDS;
+    struct inlet_stats st;
     double left;
 
     while ((!src->gone || src->more) && (left = until - clock_now()) > 0. &&
            stream_reader_hear(s, left) == 0)
         ;
-    if (src->gone && src->last > 0)
+    inlet_get_stats(src->in, &st);
+    if (st.shared)
+        errmsg_set(err, "stream '%s': a relay, or the writer, has ended in step %" PRIu64 "%s%s",
+                   s->name, src->last, src->gone ? ": by now, " : "", src->gone ? src->gone : "");
+    else if (src->gone && src->last > 0)
         errmsg_set(err, "stream '%s': %s in step %" PRIu64, s->name, src->gone, src->last);
     else if (src->gone)
         errmsg_set(err, "stream '%s': %s", s->name, src->gone);
