@@ -12,6 +12,8 @@
  *                              names the ranks that have moved
  *    overlay.restore    {"ranks"}  -> {"moved","why"}  at the broker above these: they get their
  *                              subtrees back (core_restore.c)
+ *    overlay.sender     {"endpoint"}  -> {"present"}    whether that client or module of this
+ *                              broker is still there
  *    broker.stats       {}  -> counters
  *    broker.shutdown    {"rc","reason"} -> {}   forwarded to rank 0
  *
@@ -264,6 +266,20 @@ static void shutdown_cb(flux_t *h, const flux_msg_t *req, void *arg)
     json_decref(owner);
 }
 
+static void sender_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    core_t *c = arg;
+    struct overlay_sender in = {0};
+    struct overlay_present answer;
+    json_t *owner;
+
+    if (flux_request_decode(h, req, &overlay_sender_schema, &in, &owner) < 0)
+        return;
+    answer.present = hmap_get_u64(c->endpoints, in.endpoint) != NULL;
+    flux_respond_struct(h, req, &overlay_present_schema, &answer);
+    json_decref(owner);
+}
+
 static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "event.publish", publish_cb,
      FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER},
@@ -278,6 +294,7 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "overlay.topology", topology_cb,
      FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "overlay.restore", restore_request_cb, 0},
+    {FLUX_MSG_REQUEST, "overlay.sender", sender_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "broker.stats", stats_cb, 0},
     {FLUX_MSG_REQUEST, "broker.shutdown", shutdown_cb, 0},
     FLUX_HANDLER_END,

@@ -128,6 +128,19 @@ static const struct flux_field restored_fields[] = {
 const struct flux_schema overlay_restored_schema =
     FLUX_SCHEMA(struct overlay_restored, restored_fields);
 
+static const struct flux_field sender_fields[] = {
+    FLUX_FIELD_U32(struct overlay_sender, endpoint, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema overlay_sender_schema = FLUX_SCHEMA(struct overlay_sender, sender_fields);
+
+static const struct flux_field present_fields[] = {
+    FLUX_FIELD_BOOL(struct overlay_present, present, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema overlay_present_schema =
+    FLUX_SCHEMA(struct overlay_present, present_fields);
+
 static const struct flux_field moved_fields[] = {
     FLUX_FIELD_U32(struct overlay_moved, rank, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct overlay_moved, parent, FLUX_FIELD_REQUIRED),
@@ -161,6 +174,10 @@ const struct flux_method overlay_methods[] = {
      .response = &overlay_restored_schema,
      .what = "to a broker that has taken over ranks whose parent was lost: its children of these "
              "ranks, which are back, get their subtrees back now"},
+    {.topic = "overlay.sender",
+     .request = &overlay_sender_schema,
+     .response = &overlay_present_schema,
+     .what = "to the broker of a sender whose way was lost: whether the sender is still there"},
     {.topic = "overlay.run",
      .flags = FLUX_METHOD_EVENT,
      .request = &overlay_run_schema,

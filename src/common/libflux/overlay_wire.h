@@ -113,6 +113,17 @@ struct overlay_restore {
 };
 extern const struct flux_schema overlay_restore_schema;
 
+/* The request overlay.sender to the broker of a client or module. */
+struct overlay_sender {
+    uint32_t endpoint; /* flux_route_value() of the first route of its requests */
+};
+extern const struct flux_schema overlay_sender_schema;
+
+struct overlay_present {
+    bool present; /* false: it has ended, or never was */
+};
+extern const struct flux_schema overlay_present_schema;
+
 struct overlay_restored {
     const char *moved; /* idset: these are below such a rank now */
     const char *why;   /* why others are not; NULL: all are */

@@ -49,7 +49,9 @@
  *    userid           jobs in the store that name another user (except root) are not run
  *
  * Invariants:
- *  1. Every accepted job reaches INACTIVE: each event that the module waits for comes from a peer
+ *  1. A job of flux wreckrun ends with its client: when the client's broker says so, or is lost.
+ *     When a broker between them dies, the client's broker is asked (libservice/presence.h).
+ *  2. Every accepted job reaches INACTIVE: each event that the module waits for comes from a peer
  *     that gets the request again, or that reports a loss.
  *
  * Failure: see the files of the parts.
@@ -115,13 +117,28 @@ static void pass_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
 
 /* --- other requests --- */
 
-static void disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg)
+static void client_ended(void *arg, const flux_msg_t *notice)
 {
     struct jm *jm = arg;
     char sender[FLUX_SENDER_MAX];
 
-    jm_submit_gone(jm, flux_msg_sender(req, sender, sizeof(sender)), NULL);
+    jm_submit_gone(jm, flux_msg_sender(notice, sender, sizeof(sender)), NULL);
+    claims_disconnect(jm->clients, notice);
+    jm_module_kick(jm);
+}
+
+/* A client whose way was lost keeps its jobs, and sends its requests again. */
+static void disconnect_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct jm *jm = arg;
+
     claims_disconnect(jm->senders, req);
+    if (!flux_msg_has_flag(req, FLUX_MSGF_IDEMPOTENT))
+        client_ended(jm, req);
+    else if ((claims_of_sender(jm->clients, req) > 0 || jm_submit_reads_from(jm, req)) &&
+             presence_ask(jm->presence, req) < 0)
+        flux_log(jm->h, LOG_WARNING,
+                 "out of memory: it is not known whether the client of a job has ended");
     jm_module_kick(jm);
 }
 
@@ -132,6 +149,7 @@ static void ranks_lost(void *arg, const idset_t *ranks, bool now)
 
     jm_submit_gone(jm, NULL, ranks);
     claims_lost(jm->senders, ranks);
+    claims_lost(jm->clients, ranks);
     jm_module_kick(jm);
 }
 
@@ -280,7 +298,9 @@ static void job_fini(flux_t *h, void *arg)
         parts[i].destroy(jm);
     flux_watcher_destroy(job->pass);
     early_destroy(jm->early);
+    presence_destroy(jm->presence);
     claims_destroy(jm->senders);
+    claims_destroy(jm->clients);
     free(job);
     errno = saved;
 }
@@ -308,7 +328,8 @@ static struct job *create(flux_t *h)
     jm->r = flux_get_reactor(h);
     jm->owner = -1;
     HOLD_POINT_INIT(&jm->hold);
-    if (!(jm->senders = claims_create()) ||
+    if (!(jm->senders = claims_create()) || !(jm->clients = claims_create()) ||
+        !(jm->presence = presence_create(h, client_ended, jm)) ||
         !(jm->early = early_create(h, jm->senders, JM_EARLY_MAX)) ||
         !(job->pass = flux_defer_create(jm->r, pass_cb, job))) {
         job_fini(h, jm);

@@ -9,6 +9,7 @@
 #include "jm_heap.h"
 #include "libservice/claim.h"
 #include "libservice/early.h"
+#include "libservice/presence.h"
 #include "libservice/session.h"
 #include "libservice/setup.h"
 #include "libflux/courier.h"
@@ -219,9 +220,11 @@ enum jm_journal_kind {
 struct jm {
     flux_t *h;
     flux_reactor_t *r;
-    struct claims *senders;
-    early_t *early; /* requests that came before jobs were read back */
-    bool ready;     /* jobs were read back */
+    struct claims *senders; /* requests: they end with the way of their sender */
+    struct claims *clients; /* jobs: they end with their client, and not with its way */
+    presence_t *presence;   /* clients whose way was lost */
+    early_t *early;         /* requests that came before jobs were read back */
+    bool ready;             /* jobs were read back */
     /* settings: */
     bool durable;  /* the session has a statedir */
     int64_t owner; /* user that jobs run as; -1: not known */
@@ -495,6 +498,8 @@ void jm_submit_drop(struct jm *jm, struct jm_submission *sub);
 /* This sender, or (NULL) all at these ranks, are gone: drop their submissions that are not
  * completely decoded. */
 void jm_submit_gone(struct jm *jm, const char *sender, const idset_t *ranks);
+/* Is a submission of the sender of this notice being read? */
+bool jm_submit_reads_from(const struct jm *jm, const flux_msg_t *notice);
 
 /* --- jm_resources.c --- */
 

@@ -76,7 +76,6 @@ static void add_request(struct jm *jm, struct jm_submission *sub, const flux_msg
     }
     sub->again = again;
     sub->again[sub->nagain++] = flux_msg_incref(req);
-    sub->gone = false; /* a notice of its end was that of its earlier way */
 }
 
 bool jm_repeat_seen(struct jm *jm, const flux_msg_t *req, uint64_t number)

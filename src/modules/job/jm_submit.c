@@ -113,15 +113,13 @@ static void client_gone(struct claim *c, bool canceled)
 {
     struct jm_job *j = list_entry(c, struct jm_job, claim);
 
-    if (canceled)
-        return;
     jm_state_exception(j, "cancel", JOB_SEVERITY_FATAL, "its client went away", j->st.userid, true);
     jm_module_kick(j->jm);
 }
 
 void jm_submit_job_clear(struct jm_job *j)
 {
-    claim_drop(j->jm->senders, &j->claim);
+    claim_drop(j->jm->clients, &j->claim);
 }
 
 static int check(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
@@ -173,7 +171,7 @@ static void accept_job(struct jm *jm, struct jm_submission *sub, struct jm_job *
         return;
     }
     if ((sj->flags & JOB_FLAG_CLIENT) &&
-        claim_take(jm->senders, &j->claim, sub->req, client_gone) < 0)
+        claim_take_sender(jm->clients, &j->claim, sub->req, client_gone) < 0)
         flux_log(jm->h, LOG_WARNING, "out of memory: job %llu does not end with its client",
                  (unsigned long long)j->id);
     if (jm_depend_add(j) < 0) {
@@ -316,6 +314,19 @@ void jm_submit_cb(flux_t *h, const flux_msg_t *req, void *arg)
     list_append(&jm->submit->waiting, &sub->node);
     jm->submit->n++;
     jm_module_kick(jm);
+}
+
+bool jm_submit_reads_from(const struct jm *jm, const flux_msg_t *notice)
+{
+    char sender[FLUX_SENDER_MAX];
+
+    flux_msg_sender(notice, sender, sizeof(sender));
+    LIST_FOREACH(it, &jm->submit->waiting)
+    {
+        if (jm_request_is_from(list_entry(it, struct jm_submission, node)->req, sender, NULL))
+            return true;
+    }
+    return false;
 }
 
 void jm_submit_gone(struct jm *jm, const char *sender, const idset_t *ranks)

@@ -6,11 +6,13 @@
 
 #include "bed.h"
 #include "libflux/module.h"
+#include "libflux/route.h"
 #include "libservice/early.h"
 #include "libservice/follow.h"
 #include "libschema/jsonout.h"
 #include "libservice/grace.h"
 #include "libservice/longlist.h"
+#include "libservice/presence.h"
 #include "libservice/session.h"
 #include "libutil/test/suite.h"
 
@@ -521,6 +523,104 @@ START_TEST(test_early_gone)
 }
 END_TEST
 
+/* --- senders whose way was lost --- */
+
+static void gone(void *arg, const flux_msg_t *notice)
+{
+    char sender[FLUX_SENDER_MAX], *log = arg;
+
+    strcat(log, flux_msg_sender(notice, sender, sizeof(sender)));
+    strcat(log, " ");
+}
+
+static flux_msg_t *notice_of(uint32_t rank, uint32_t endpoint)
+{
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, "x.disconnect");
+
+    flux_msg_route_push(msg, flux_route_make(FLUX_ROUTE_ENDPOINT, endpoint));
+    if (rank > 0)
+        flux_msg_route_push(msg, flux_route_make(FLUX_ROUTE_TREE, rank));
+    return msg;
+}
+
+static void ask_of(presence_t *p, uint32_t rank, uint32_t endpoint)
+{
+    flux_msg_t *msg = notice_of(rank, endpoint);
+
+    ck_assert_int_eq(presence_ask(p, msg), 0);
+    flux_msg_destroy(msg);
+}
+
+START_TEST(test_presence)
+{
+    struct clock c;
+    struct fake *f = bed_create(&c, 0);
+    char log[100] = "";
+    presence_t *p = presence_create(f->h, gone, log);
+
+    ask_of(p, 0, 9); /* here: its way cannot have been lost */
+    ck_assert_uint_eq(f->nsent, 0);
+    ask_of(p, 7, 9);
+    ask_of(p, 7, 9); /* known already */
+    ask_of(p, 7, 10);
+    ck_assert_uint_eq(f->nsent, 2);
+    ck_assert_str_eq(flux_msg_topic(f->sent[0]), "overlay.sender");
+    ck_assert_uint_eq(flux_msg_nodeid(f->sent[0]), 7);
+    ck_assert(flux_msg_has_flag(f->sent[0], FLUX_MSGF_IDEMPOTENT));
+    ck_assert_str_eq(flux_msg_json(f->sent[0]), "{\"endpoint\":9}");
+    fake_respond(f, 0, 0, 0, "{\"present\":true}");
+    fake_respond(f, 1, 0, 0, "{\"present\":false}");
+    ck_assert_str_eq(log, "7.10 ");
+    ask_of(p, 7, 10); /* the next loss of a way */
+    ck_assert_uint_eq(f->nsent, 3);
+    for (size_t i = 2; i < 122; i++) {
+        ck_assert_str_eq(log, "7.10 ");
+        ck_assert_uint_eq(f->nsent, i + 1);
+        fake_respond(f, i, i % 2 ? EHOSTUNREACH : 0, 0, "there is no way");
+        if (i < 121)
+            flux_watcher_fire(c.timer);
+    }
+    ck_assert_str_eq(log, "7.10 7.10 ");
+    presence_destroy(p);
+    fake_free(f);
+}
+END_TEST
+
+static void drop_sent(struct fake *f, flux_msg_t *msg)
+{
+    ck_assert_str_eq(flux_msg_topic(msg), "overlay.sender");
+    ++*(unsigned *)f->user;
+    flux_msg_destroy(msg);
+}
+
+/* The next instance asks again. */
+START_TEST(test_presence_reload)
+{
+    struct clock c;
+    struct fake *f = bed_create(&c, 0);
+    char log[100] = "";
+    presence_t *p = presence_create(f->h, gone, log);
+    flux_handover_t *o = flux_handover_create();
+    unsigned asked = 0;
+
+    f->user = &asked;
+    f->hook = drop_sent;
+    ask_of(p, 7, 9);
+    ask_of(p, 8, 9);
+    presence_save(p, o);
+    presence_destroy(p);
+    ck_assert_uint_eq(asked, 2);
+    p = presence_create(f->h, gone, log);
+    presence_load(p, o);
+    ck_assert_int_eq(flux_handover_end(o, NULL), 0);
+    ck_assert_uint_eq(asked, 4);
+    ck_assert_str_eq(log, "");
+    presence_destroy(p);
+    flux_handover_destroy(o);
+    fake_free(f);
+}
+END_TEST
+
 /* --- operations after a loss --- */
 
 static void on_grace(void *arg, const char *lost)
@@ -744,6 +844,8 @@ int main(void)
     tcase_add_loop_test(tc, test_session_runs, 0, 2);
     tcase_add_test(tc, test_early);
     tcase_add_test(tc, test_early_gone);
+    tcase_add_test(tc, test_presence);
+    tcase_add_test(tc, test_presence_reload);
     tcase_add_test(tc, test_grace);
     tcase_add_test(tc, test_longlist);
     return run_case("service", tc);
