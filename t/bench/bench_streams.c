@@ -1,5 +1,7 @@
 /* bench_streams.c - M writers and N readers of one global array of 16 MiB, on one host.
  *
+ *     bench_streams [MxN...]       only these, and all of the array: powers of two up to 16
+ *
  * Runs in a session (bench_stream.sh), in shared memory, or by TCP if the environment says so.
  * Each writer puts an equal share of the rows; each reader copies the same share of the rows out:
  * all of it, an eighth of its rows, or an eighth of its columns; and these again while the writers
@@ -34,8 +36,8 @@
 #define STEPS 120
 #define WARM 40 /* steps before the measurement, in which memory is used for the first time */
 #define ROUNDS 3
-#define READERS_MAX 4
-#define WRITERS_MAX 8
+#define READERS_MAX 16
+#define WRITERS_MAX 16
 
 enum way { WHOLE, EIGHTH_ROWS, EIGHTH_COLUMNS, IN_PLACE_ROWS, IN_PLACE_COLUMNS, WAYS };
 
@@ -282,15 +284,68 @@ static double run(const struct kind *kind, uint32_t writers, uint32_t readers, e
     return (STEPS - WARM) / (end - begin) * 1e6;
 }
 
-int main(void)
+struct group {
+    uint32_t writers;
+    uint32_t readers;
+    double at_least;
+};
+
+/* The first `ways` ways of a group, by TCP beside bare TCP. */
+static void measure(const struct group *g, int ways, bool tcp)
 {
-    static const struct {
-        uint32_t writers, readers;
-        double at_least;
-    } groups[] = {{1, 1, 0.}, {4, 2, 250.}, {8, 4, 200.}};
-    static const char *const ways[WAYS] = {"all", "1/8 of the rows", "1/8 of the columns",
-                                           "1/8 of rows made in place",
-                                           "1/8 of columns made in place"};
+    static const char *const names[WAYS] = {"all", "1/8 of the rows", "1/8 of the columns",
+                                            "1/8 of rows made in place",
+                                            "1/8 of columns made in place"};
+    double rate[WAYS][ROUNDS];
+    double floor_rate[WAYS][ROUNDS];
+    double whole = 0.;
+
+    for (int r = 0; r < ROUNDS; r++) {
+        for (int w = 0; w < ways; w++) {
+            rate[w][r] = run(&streams, g->writers, g->readers, (enum way)w);
+            if (tcp)
+                floor_rate[w][r] = run(&bare, g->writers, g->readers, (enum way)w);
+        }
+    }
+    for (int w = 0; w < ways; w++) {
+        char what[64];
+        struct bench_figure f = {.name = what,
+                                 .value = bench_percentile(rate[w], ROUNDS, 50.),
+                                 .unit = "per s",
+                                 .ref_name = w > 0 ? "all" : NULL,
+                                 .ref = whole,
+                                 .at_least = w > 0 || tcp ? 0. : g->at_least,
+                                 .ratio_at_least = w > 0 ? 2. : 0.};
+
+        snprintf(what, sizeof(what), "%u to %u, %s", g->writers, g->readers, names[w]);
+        if (w == 0)
+            whole = f.value;
+        if (w > 0 || !tcp)
+            bench_print(&f);
+        if (!tcp)
+            continue;
+        f.ref_name = "bare TCP";
+        f.ref = bench_percentile(floor_rate[w], ROUNDS, 50.);
+        f.ratio_at_least = w == 0 ? 0.6 : 0.;
+        bench_print(&f);
+    }
+}
+
+static struct group group_of(const char *text)
+{
+    struct group g = {0};
+    int len = 0;
+
+    if (sscanf(text, "%ux%u%n", &g.writers, &g.readers, &len) != 2 || text[len] || !g.writers ||
+        g.writers > WRITERS_MAX || ROWS % g.writers || !g.readers || g.readers > READERS_MAX ||
+        ROWS % g.readers)
+        bench_die("'%s' is not MxN, powers of two up to %d", text, WRITERS_MAX);
+    return g;
+}
+
+int main(int argc, char *argv[])
+{
+    static const struct group groups[] = {{1, 1, 0.}, {4, 2, 250.}, {8, 4, 200.}};
     bool tcp = getenv("FLUX_STREAM_TRANSPORT") != NULL;
 
     common = mmap(NULL, sizeof(*common), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -298,42 +353,12 @@ int main(void)
         bench_die("out of memory");
     bench_title(tcp ? "steps of a global array of 16 MiB, from writers to readers, by TCP"
                     : "steps of a global array of 16 MiB, from writers to readers");
-    for (size_t g = 0; g < sizeof(groups) / sizeof(groups[0]); g++) {
-        double rate[WAYS][ROUNDS];
-        double floor_rate[WAYS][ROUNDS];
-        double whole = 0.;
+    for (int i = 1; i < argc; i++) {
+        struct group g = group_of(argv[i]);
 
-        for (int r = 0; r < ROUNDS; r++) {
-            for (int w = 0; w < WAYS; w++) {
-                rate[w][r] = run(&streams, groups[g].writers, groups[g].readers, (enum way)w);
-                if (tcp)
-                    floor_rate[w][r] =
-                        run(&bare, groups[g].writers, groups[g].readers, (enum way)w);
-            }
-        }
-        for (int w = 0; w < WAYS; w++) {
-            char what[64];
-            struct bench_figure f = {.name = what,
-                                     .value = bench_percentile(rate[w], ROUNDS, 50.),
-                                     .unit = "per s",
-                                     .ref_name = w > 0 ? "all" : NULL,
-                                     .ref = whole,
-                                     .at_least = w > 0 || tcp ? 0. : groups[g].at_least,
-                                     .ratio_at_least = w > 0 ? 2. : 0.};
-
-            snprintf(what, sizeof(what), "%u to %u, %s", groups[g].writers, groups[g].readers,
-                     ways[w]);
-            if (w == 0)
-                whole = f.value;
-            if (w > 0 || !tcp)
-                bench_print(&f);
-            if (!tcp)
-                continue;
-            f.ref_name = "bare TCP";
-            f.ref = bench_percentile(floor_rate[w], ROUNDS, 50.);
-            f.ratio_at_least = w == 0 ? 0.6 : 0.;
-            bench_print(&f);
-        }
+        measure(&g, 1, tcp);
     }
+    for (size_t i = 0; argc == 1 && i < sizeof(groups) / sizeof(groups[0]); i++)
+        measure(&groups[i], WAYS, tcp);
     return 0;
 }

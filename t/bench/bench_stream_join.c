@@ -1,0 +1,225 @@
+/* bench_stream_join.c - a reader that comes late to M writers, and pieces that change.
+ *
+ *     bench_stream_join [M...]     1, 4, 16, 64 and 256 writers
+ *
+ * Runs in a session (bench_stream.sh), in shared memory, or by TCP if the environment says so.  Each
+ * writer is a process, has a small piece of a global array, and keeps its newest step.
+ *
+ * Joining is the time from before a reader opens the stream until it has the whole array: names,
+ * addresses, connections to all writers, their descriptions, and the data.  Then a reader stays, and
+ * the writers put steps of which all pieces are others than in the step before, or the same: the
+ * time that a writer takes to put and end such a step, which tells its piece, and the time from when
+ * all have done that until the reader has the whole array.  A figure is the median.
+ */
+#include "config.h"
+#include <semaphore.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "libstream/stream.h"
+
+#define WRITERS_MAX 1024
+#define ROUNDS 15
+#define LEAST 8 /* elements of a piece */
+
+static struct common {
+    sem_t done; /* posted by each writer when it has ended a step */
+    sem_t go[WRITERS_MAX];
+    uint64_t elements; /* of each piece in the next step; 0: there is none */
+    double told[WRITERS_MAX];
+} * common;
+
+static void wait_for(sem_t *sem)
+{
+    while (sem_wait(sem) < 0)
+        ;
+}
+
+static flux_stream_t *stream_open(flux_t *h, const char *name, enum flux_stream_mode mode,
+                                  const struct flux_stream_opts *opts)
+{
+    errmsg_t err;
+    flux_stream_t *s = flux_stream_open(h, name, mode, opts, &err);
+
+    if (!s)
+        bench_die("%s", err.text);
+    return s;
+}
+
+static void writer(const char *name, uint32_t rank, uint32_t writers)
+{
+    struct flux_stream_opts opts = {.rank = rank, .size = writers, .keep = 1};
+    flux_stream_t *s = stream_open(bench_open(), name, FLUX_STREAM_WRITE, &opts);
+    double piece[LEAST + 2 * ROUNDS];
+    errmsg_t err;
+
+    for (size_t i = 0; i < sizeof(piece) / sizeof(piece[0]); i++)
+        piece[i] = rank;
+    for (;;) {
+        wait_for(&common->go[rank]);
+        uint64_t count = common->elements;
+        uint64_t shape = writers * count, offset = rank * count;
+        struct flux_stream_array a = {
+            .type = "f64", .ndims = 1, .shape = &shape, .offset = &offset, .count = &count};
+
+        if (count == 0)
+            break;
+        double begin = bench_now_us();
+        if (flux_stream_put_array(s, "T", &a, piece, &err) < 0 ||
+            flux_stream_end_step(s, -1., &err) < 0)
+            bench_die("%s", err.text);
+        common->told[rank] = bench_now_us() - begin;
+        sem_post(&common->done);
+    }
+    flux_stream_close(s);
+}
+
+/* Let all writers put a step with pieces of this size. */
+static void put(uint32_t writers, uint64_t elements)
+{
+    common->elements = elements;
+    for (uint32_t i = 0; i < writers; i++)
+        sem_post(&common->go[i]);
+    for (uint32_t i = 0; i < writers && elements > 0; i++)
+        wait_for(&common->done);
+}
+
+/* Get the next step, which must have all pieces. */
+static void get(flux_stream_t *s, uint32_t writers, double *array, size_t size)
+{
+    errmsg_t err;
+    uint64_t n = writers * common->elements;
+
+    if (flux_stream_begin_step(s, FLUX_STREAM_NEXT, 60., NULL, &err) != 1 ||
+        flux_stream_get_box(s, "T", NULL, NULL, NULL, array, size, &err) < 0)
+        bench_die("%s", err.text);
+    if (array[0] != 0. || array[n - 1] != (double)(writers - 1))
+        bench_die("the array is not that of the writers");
+    flux_stream_end_step(s, -1., NULL);
+}
+
+static const char *plural(uint32_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+static double join(flux_t *h, const char *name, uint32_t writers, double *array, size_t size)
+{
+    double begin = bench_now_us();
+    flux_stream_t *s = stream_open(h, name, FLUX_STREAM_READ, &(struct flux_stream_opts){0});
+
+    get(s, writers, array, size);
+    double took = bench_now_us() - begin;
+    flux_stream_close(s);
+    return took;
+}
+
+/* Steps with other pieces than before, or the same ones. */
+static void pieces(flux_stream_t *s, uint32_t writers, bool change, double *array, size_t size)
+{
+    const char *what = change ? "new" : "old";
+    uint64_t elements = common->elements;
+    double told[ROUNDS], got[ROUNDS];
+    char name[64];
+
+    for (int r = 0; r < ROUNDS; r++) {
+        put(writers, elements += change);
+        double begin = bench_now_us();
+        get(s, writers, array, size);
+        got[r] = bench_now_us() - begin;
+        told[r] = bench_percentile(common->told, writers, 50.);
+    }
+    snprintf(name, sizeof(name), "tell %s pieces, %u writer%s", what, writers, plural(writers));
+    bench_print(&(struct bench_figure){
+        .name = name, .value = bench_percentile(told, ROUNDS, 50.), .unit = "us"});
+    snprintf(name, sizeof(name), "read %s pieces, %u writer%s", what, writers, plural(writers));
+    bench_print(&(struct bench_figure){.name = name,
+                                       .value = bench_percentile(got, ROUNDS, 50.),
+                                       .unit = "us",
+                                       .at_most = 15000.});
+}
+
+static void measure(uint32_t writers)
+{
+    size_t size = writers * (LEAST + 2 * ROUNDS) * sizeof(double);
+    double *array = malloc(size);
+    double took[ROUNDS];
+    char name[64], stream[32];
+    int status;
+
+    if (!array)
+        bench_die("out of memory");
+    snprintf(stream, sizeof(stream), "join%u", writers);
+    fflush(stdout);
+    for (uint32_t i = 0; i < writers; i++) {
+        pid_t pid = fork();
+
+        if (pid < 0)
+            bench_die("fork failed");
+        if (pid > 0)
+            continue;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        writer(stream, i, writers);
+        _exit(0);
+    }
+    put(writers, LEAST);
+    flux_t *h = bench_open();
+    for (int r = 0; r < ROUNDS; r++)
+        took[r] = join(h, stream, writers, array, size);
+    snprintf(name, sizeof(name), "join, %u writer%s", writers, plural(writers));
+    bench_print(&(struct bench_figure){.name = name,
+                                       .value = bench_percentile(took, ROUNDS, 50.) / 1e3,
+                                       .unit = "ms",
+                                       .at_most = writers <= 64 ? 10. : 0.});
+    flux_stream_t *s = stream_open(h, stream, FLUX_STREAM_READ, &(struct flux_stream_opts){0});
+    get(s, writers, array, size);
+    pieces(s, writers, true, array, size);
+    pieces(s, writers, false, array, size);
+    flux_stream_close(s);
+    put(writers, 0);
+    for (uint32_t i = 0; i < writers; i++) {
+        if (wait(&status) < 0 || status != 0)
+            bench_die("a writer failed");
+    }
+    flux_close(h);
+    free(array);
+}
+
+int main(int argc, char *argv[])
+{
+    static const char *const all[] = {"1", "4", "16", "64", "256"};
+    struct rlimit files;
+    int n = argc > 1 ? argc - 1 : (int)(sizeof(all) / sizeof(all[0]));
+
+    /* A reader has descriptors for each writer. */
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
+    common = mmap(NULL, sizeof(*common), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (common == MAP_FAILED)
+        bench_die("out of memory");
+    sem_init(&common->done, 1, 0);
+    for (int i = 0; i < WRITERS_MAX; i++)
+        sem_init(&common->go[i], 1, 0);
+    bench_title("a late reader, and pieces that change%s",
+                getenv("FLUX_STREAM_TRANSPORT") ? ", by TCP" : "");
+    for (int i = 0; i < n; i++) {
+        const char *text = argc > 1 ? argv[i + 1] : all[i];
+        long writers = strtol(text, NULL, 10);
+
+        if (writers < 1 || writers > WRITERS_MAX)
+            bench_die("'%s' is not a number of writers from 1 to %d", text, WRITERS_MAX);
+        measure((uint32_t)writers);
+    }
+    return 0;
+}
