@@ -1,12 +1,16 @@
-/* What processes say to the relay of their host: share_join.c, share_relay.c. */
+/* What processes say to the relay of their host: share_join.c, share_relay.c; and what the files of
+ * the relay share: share_relay.c (the processes of its host), share_link.c (other relays). */
 #ifndef STREAM_SHARE_PRIVATE_H
 #define STREAM_SHARE_PRIVATE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include "libstream/far_addr.h"
+#include "libutil/hmap.h"
+#include "libutil/list.h"
 
 #define SHARE_MAGIC "FLUXSHAR"
 
@@ -27,5 +31,97 @@ void share_request_encode(const struct share_request *r, unsigned char *buf);
 int share_request_decode(const unsigned char *buf, struct share_request *r);
 /* The name at which the relay listens. */
 socklen_t share_name(struct sockaddr_un *sun);
+
+/* --- the relay --- */
+
+#define SHARE_HEAD_LEN 24
+#define SHARE_DATA_MAX 65536
+#define SHARE_OUT ((size_t)512 << 10)
+#define SHARE_LOCALS_MAX 8192 /* processes of this host that are connected */
+#define SHARE_SILENCE 20.
+
+/* What epoll reports on. */
+struct share_end {
+    enum {
+        SHARE_STOP,
+        SHARE_LISTEN_LOCAL,
+        SHARE_LISTEN_FAR,
+        SHARE_LOCAL,
+        SHARE_WRITER,
+        SHARE_PEER,
+        SHARE_CHANNEL
+    } kind;
+    int fd; /* -1: none */
+    uint32_t events;
+    struct list_node node; /* in a list of its kind */
+};
+
+/* A process of this host that has not sent its request; or a writer that is registered. */
+struct share_local {
+    struct share_end end;
+    uint64_t token;
+    unsigned char request[SHARE_REQUEST_LEN];
+    size_t got;
+};
+
+/* A connection to another relay. */
+struct share_peer {
+    struct share_end end;
+    char address[FAR_ADDR_MAX]; /* "": that relay has connected */
+    bool connecting;
+    bool greeted;  /* it has said that it is a relay, or is one that was connected to */
+    hmap_t *by_id; /* channels */
+    struct list_node channels;
+    struct list_node turns;
+    uint32_t last; /* channel */
+    unsigned char head[SHARE_HEAD_LEN];
+    size_t got;               /* bytes of the head, or of what greets */
+    struct share_channel *to; /* of the DATA that arrives; NULL: it has gone */
+    uint32_t left;            /* bytes of it */
+    size_t at, len;           /* of `out` */
+    unsigned char out[SHARE_OUT];
+};
+
+struct share_channel {
+    struct share_end end; /* a process of this host; node: in peer.channels */
+    struct share_peer *p;
+    struct list_node turn; /* in peer.turns */
+    uint32_t id;
+    uint64_t token;
+    bool open;     /* OPEN was not sent yet */
+    bool gone;     /* its process has: CLOSE was not sent yet */
+    bool ended;    /* CLOSE has come */
+    size_t credit; /* bytes that may be sent */
+    size_t owed;   /* bytes that were passed on, of which the other relay does not know */
+    size_t at, len;
+    unsigned char *buf;
+};
+
+struct share_relay {
+    int epoll_fd;
+    struct share_end stop, listen_local, listen_far;
+    char address[FAR_ADDR_MAX];
+    struct list_node locals; /* those that are registered, too */
+    unsigned nlocals;
+    hmap_t *writers; /* by token */
+    struct list_node peers;
+    bool done;
+    unsigned char in[SHARE_DATA_MAX * 4];
+};
+
+/* Let epoll report on an end, or on other events of it. */
+int share_end_add(struct share_relay *r, struct share_end *e, int kind, int fd, uint32_t events);
+void share_end_watch(struct share_relay *r, struct share_end *e, uint32_t events);
+void share_end_close(struct share_end *e);
+
+/* A connection to another relay: to one at this address, or "": that one has connected.  Takes over
+ * the descriptor; NULL: out of memory or descriptors. */
+struct share_peer *share_link_create(struct share_relay *r, const char *address, int fd);
+void share_link_free(struct share_relay *r, struct share_peer *p);
+/* Connect a process (`fd`, taken over) to the writer with this token at the relay at `address`. */
+void share_link_open(struct share_relay *r, const char *address, uint64_t token, int fd);
+/* epoll has reported on it, which may free it. */
+void share_link_ready(struct share_relay *r, struct share_peer *p, uint32_t events);
+void share_link_channel_ready(struct share_relay *r, struct share_channel *c, uint32_t events);
 
 #endif
