@@ -7,39 +7,25 @@
 # shellcheck source=t/stream/lib.sh
 . "$SRCDIR/t/stream/lib.sh"
 if ! netns_possible; then
-    skip 28 "no network namespaces without more privileges"
+    skip 32 "no network namespaces without more privileges"
     finish
     exit
 fi
-netns_pair || bail "no pairs of network devices in a network namespace"
-for i in 0 1; do
-    in_ns $i ip addr add "10.80.1.$((i + 1))/24" dev eth0
-done
-# shellcheck disable=SC2016 # for the inner shell
-in_ns 0 "$FLUX" start --size=2 --set=modules=log,barrier,stream --set=tcp.interface=eth0 --set=live.lost=60s \
-    "--wrap=1:nsenter -t ${holders[1]} -n" \
-    sh -c 'echo $FLUX_URI >uri.new && mv uri.new uri && exec sleep 1000' >out 2>&1 &
-starter=$!
-wait_until 30 test -e uri || bail "the session did not come up: $(cat out)"
-FLUX_URI=$(cat uri)
-export FLUX_URI
-uris=("$FLUX_URI" "local://$("$FLUX" getattr rundir)/1/local")
-declare -A pid
-host_peer() { # NAME HOST ARGUMENT...
-    local name=$1 host=$2
-    shift 2
-    rm -f "$name.in" "$name.out"
-    mkfifo "$name.in"
-    in_ns "$host" env FLUX_STREAM_SHARE="${share-yes}" FLUX_URI="${uris[$host]}" "$PEER" "$@" \
-        <>"$name.in" >"$name.out" &
-    pid[$name]=$!
-}
+hosts 80.1 --share-connections
+export FLUX_STREAM_IDLE=1s
 # shellcheck disable=SC2016 # for awk
 connections() { # TCP connections of the second host that are not those of brokers
     in_ns 1 awk '$4 == "01"' /proc/self/net/tcp /proc/self/net/tcp6 | wc -l
 }
+# shellcheck disable=SC2016 # for awk
+relays() { # HOST: how many listen there
+    in_ns "$1" awk '$8 == "@flux-stream-relay-'"$UID"'" && $4 == "00010000" { n++ } END { print n + 0 }' /proc/self/net/unix
+}
 relayed() { # HOST
-    in_ns "$1" grep -q '@flux-stream-relay-' /proc/self/net/unix
+    [ "$(relays "$1")" = 1 ]
+}
+unrelayed() { # HOST
+    [ "$(relays "$1")" = 0 ]
 }
 relay() { # HOST
     in_ns "$1" "$FLUX" stream relay --interface=eth0 2>"relay$1.err" &
@@ -48,17 +34,20 @@ relay() { # HOST
 }
 declare -a relays
 
-share=yes host_peer w 0 write lonely 1 0 1
+FLUX_STREAM_IDLE=soon host_peer w 0 write lonely 1 0 1
 wait "${pid[w]}"
-like "$(cat w.out)" "there is no relay on this host: start 'flux stream relay'" "a host without a relay is an error"
-share=maybe host_peer w 0 write lonely 1 0 1
+like "$(cat w.out)" "no relay can run on this host: try 'flux stream relay'" "a host on which no relay can run is an error"
+FLUX_STREAM_SHARE=maybe host_peer w 0 write lonely 1 0 1
 wait "${pid[w]}"
-like "$(cat w.out)" "FLUX_STREAM_SHARE=maybe is neither yes nor no" "so is a wrong setting"
+like "$(cat w.out)" "yes or no: not 'maybe'" "so is a wrong setting"
 exits 2 "flux stream relay with an argument" "$FLUX" stream relay now
-relay 0
-relay 1
-exits 1 "a second relay" in_ns 1 "$FLUX" stream relay --interface=eth0
-like "$err" "has one of this user already" "is refused"
+exits 1 "one on an interface that does not exist" in_ns 0 "$FLUX" stream relay --interface=none
+FLUX_STREAM_SHARE=no host_peer w 0 write lonely 1 0 1 ready=1
+opened w
+unrelayed 0
+is $? 0 "FLUX_STREAM_SHARE=no overrules the session"
+go w
+ended w 1
 
 before=$(connections)
 for i in 0 1 2 3 4 5 6 7; do
@@ -70,11 +59,12 @@ done
 for i in 0 1 2 3; do
     host_peer r$i 1 read heat
 done
-share=no host_peer near 0 read heat
+host_peer near 0 read heat
 for i in r0 r1 r2 r3 near; do
     opened $i
 done
 is $(($(connections) - before)) 1 "8 writers and 4 readers on another host have one connection"
+is "$(relays 0) $(relays 1)" "1 1" "each host has one relay, which nobody has started by hand"
 for i in 0 1 2 3 4 5 6 7; do
     go w$i
 done
@@ -90,6 +80,15 @@ unshared() {
 }
 wait_until 20 unshared
 pass "the connection ends with the last reader"
+wait_until 20 unrelayed 0
+wait_until 20 unrelayed 1
+pass "and the relays when nobody has used them for a while"
+
+# Relays that are started by hand.
+relay 0
+relay 1
+exits 1 "a second relay" in_ns 1 "$FLUX" stream relay --interface=eth0
+like "$err" "has one of this user already" "is refused"
 
 # A reader that has stopped does not hold up those of another stream.
 host_peer w 0 write stuck 3000 0 1 ready=1
@@ -105,9 +104,6 @@ in_peer() { # the process that nsenter has become, or has started
 }
 kill -STOP "$(in_peer "${pid[stopped]}")"
 go w
-blocked() { # STREAM
-    "$FLUX" stream ls --json "$1" | grep -q '"blocked": [0.]*[1-9]'
-}
 wait_until 20 blocked stuck
 go v
 ended r
@@ -205,7 +201,5 @@ wait "${relays[0]}"
 is $? 0 "SIGTERM ends a relay"
 wait "${relays[1]}"
 is "$(cat relay0.err)" "" "without a message"
-"$FLUX" getattr broker.pid | xargs -r kill
-wait "$starter"
-netns_end
+hosts_end
 finish

@@ -4,30 +4,9 @@
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=t/netns.sh
 . "$SRCDIR/t/netns.sh"
-need_flux start stream
-PEER=$BUILDDIR/t/stream/peer
+# shellcheck source=t/stream/lib.sh
+. "$SRCDIR/t/stream/lib.sh"
 
-# peer NAME COMMAND...: start one in the background, with a FIFO as its input.
-declare -A pid
-peer() {
-    local name=$1
-    shift
-    rm -f "$name.in" "$name.out"
-    mkfifo "$name.in"
-    "$@" <>"$name.in" >"$name.out" &
-    pid[$name]=$!
-}
-opened() {
-    wait_until 20 grep -q open "$1.out"
-}
-go() {
-    echo go >"$1.in"
-}
-# Wait for a peer; $last is what it printed last, in one line.
-ended() {
-    wait "${pid[$1]}"
-    last=$(tail -n "${2-2}" "$1.out" | tr '\n' ' ')
-}
 # Does a peer listen for TCP?
 listens() { # NAME
     local inode
@@ -39,7 +18,7 @@ listens() { # NAME
 
 # One broker: nobody can be elsewhere.
 hold 1 --set=modules=log,barrier,stream
-peer w "$PEER" write alone 1 0 1 ready=1
+peer w 0 write alone 1 0 1 ready=1
 opened w
 listens w
 is $? 1 "a writer of a session with one broker listens for nobody elsewhere"
@@ -62,11 +41,11 @@ want=$(perl -e 'for my $s (0 .. 29) { for my $r (0, 1) {
 # Forced, with and without encryption, beside a reader in shared memory.
 for secure in yes no; do
     for rank in 0 1; do
-        peer w$rank env FLUX_STREAM_TRANSPORT=tcp FLUX_STREAM_SECURE=no "$PEER" write heat 30 $rank 2 ready=1 wait=4
+        FLUX_STREAM_TRANSPORT=tcp FLUX_STREAM_SECURE=no peer w$rank 0 write heat 30 $rank 2 ready=1 wait=4
     done
-    peer near "$PEER" read heat
-    peer far env FLUX_STREAM_TRANSPORT=tcp FLUX_STREAM_SECURE=$secure "$PEER" read heat
-    peer late env FLUX_STREAM_TRANSPORT=tcp FLUX_STREAM_SECURE=$secure "$PEER" read heat policy=latest ready=1
+    peer near 0 read heat
+    FLUX_STREAM_TRANSPORT=tcp FLUX_STREAM_SECURE=$secure peer far 0 read heat
+    FLUX_STREAM_TRANSPORT=tcp FLUX_STREAM_SECURE=$secure peer late 0 read heat policy=latest ready=1
     FLUX_STREAM_TRANSPORT=tcp FLUX_STREAM_SECURE=$secure "$FLUX" stream record heat $secure.rec &
     record=$!
     for name in w0 w1 near far late; do
@@ -93,10 +72,10 @@ for secure in yes no; do
 done
 
 # A group: each step at one of two members, though one dies with a step.
-peer w env FLUX_STREAM_TRANSPORT=tcp "$PEER" write shared 30 0 1 ready=1 drain=1
+FLUX_STREAM_TRANSPORT=tcp peer w 0 write shared 30 0 1 ready=1 drain=1
 opened w
-peer m0 env FLUX_STREAM_TRANSPORT=tcp "$PEER" read shared group=g crash=10
-peer m1 env FLUX_STREAM_TRANSPORT=tcp "$PEER" read shared group=g
+FLUX_STREAM_TRANSPORT=tcp peer m0 0 read shared group=g crash=10
+FLUX_STREAM_TRANSPORT=tcp peer m1 0 read shared group=g
 opened m0
 opened m1
 go w
@@ -107,9 +86,9 @@ sed -n 's/^step //p' m0.out m1.out | sort -nu >steps
 is "$(tr '\n' ' ' <steps)" "$(seq -s ' ' 0 29) " "the members have had all steps"
 
 # Deaths.
-peer w0 env FLUX_STREAM_TRANSPORT=tcp "$PEER" write crash 20 0 2 ready=1
-peer w1 env FLUX_STREAM_TRANSPORT=tcp "$PEER" write crash 20 1 2 ready=1 crash=7
-peer r env FLUX_STREAM_TRANSPORT=tcp "$PEER" read crash
+FLUX_STREAM_TRANSPORT=tcp peer w0 0 write crash 20 0 2 ready=1
+FLUX_STREAM_TRANSPORT=tcp peer w1 0 write crash 20 1 2 ready=1 crash=7
+FLUX_STREAM_TRANSPORT=tcp peer r 0 read crash
 for name in w0 w1 r; do
     opened $name
 done
@@ -120,15 +99,12 @@ like "$last" "stream 'crash': rank 1 of the writers has died" "a reader is notif
 ended w0 1
 is "$last" "open " "... and the other writer ends"
 wait "${pid[w1]}" 2>/dev/null
-peer w env FLUX_STREAM_TRANSPORT=tcp "$PEER" write stuck 3000 0 1 ready=1
+FLUX_STREAM_TRANSPORT=tcp peer w 0 write stuck 3000 0 1 ready=1
 opened w
-peer r env FLUX_STREAM_TRANSPORT=tcp "$PEER" read stuck ready=1
+FLUX_STREAM_TRANSPORT=tcp peer r 0 read stuck ready=1
 opened r
 go w
-blocked() {
-    "$FLUX" stream ls --json stuck | grep -q '"blocked": [0.]*[1-9]'
-}
-wait_until 20 blocked
+wait_until 20 blocked stuck
 counted() {
     out=$("$FLUX" stream readers --json stuck)
     [ "$(sed -n 's/.*"queue": \([0-9]*\).*/\1/p' <<<"$out")" -gt 200000 ] && ! grep -q '"blocked": 0\.0,' <<<"$out"
@@ -142,7 +118,7 @@ is "$last" "open " "a writer does not wait for a reader that was killed"
 wait "${pid[r]}" 2>/dev/null
 
 # Counters of a reader that runs.
-peer w env FLUX_STREAM_TRANSPORT=tcp "$PEER" write flow 100000000 0 1
+FLUX_STREAM_TRANSPORT=tcp peer w 0 write flow 100000000 0 1
 FLUX_STREAM_TRANSPORT=tcp "$FLUX" stream cat --var=data --raw flow >/dev/null &
 cat=$!
 counter() { # KEY NUMBER: of the reader; is it above this one?
@@ -167,27 +143,15 @@ if ! netns_possible; then
     finish
     exit
 fi
-netns_pair || bail "no pairs of network devices in a network namespace"
-for i in 0 1; do
-    in_ns $i ip addr add "10.78.2.$((i + 1))/24" dev eth0
-done
-# shellcheck disable=SC2016 # for the inner shell
-in_ns 0 "$FLUX" start --size=2 --set=modules=log,barrier,stream --set=tcp.interface=eth0 --set=live.lost=60s \
-    "--wrap=1:nsenter -t ${holders[1]} -n" \
-    sh -c 'echo $FLUX_URI >uri.new && mv uri.new uri && exec sleep 1000' >out 2>&1 &
-starter=$!
-wait_until 30 test -e uri || bail "the session did not come up: $(cat out)"
-FLUX_URI=$(cat uri)
-export FLUX_URI
-uri1=local://$("$FLUX" getattr rundir)/1/local
+hosts 78.2
 received() { # bytes by eth0 of the second host
     # shellcheck disable=SC2016 # for awk
     in_ns 1 awk '$1 == "eth0:" { print $2 }' /proc/self/net/dev
 }
-peer w in_ns 0 "$PEER" write far 30 0 1 ready=1
+host_peer w 0 write far 30 0 1 ready=1
 opened w
-peer near in_ns 0 "$PEER" read far
-peer far in_ns 1 env FLUX_URI="$uri1" "$PEER" read far
+host_peer near 0 read far
+host_peer far 1 read far
 opened near
 opened far
 before=$(received)
@@ -200,13 +164,13 @@ after=$(received)
 ok "... to which all data went ($((after - before)) bytes)" test $((after - before)) -ge 3000000
 ok "... and little more" test $((after - before)) -le 3400000
 ended w 1
-peer w in_ns 0 env FLUX_STREAM_SILENCE=1 "$PEER" write cut 30 0 1 ready=1
+FLUX_STREAM_SILENCE=1 host_peer w 0 write cut 30 0 1 ready=1
 opened w
-exits 1 "a reader that wants shared memory" in_ns 1 env FLUX_STREAM_TRANSPORT=ring FLUX_URI="$uri1" "$PEER" read cut
+exits 1 "a reader that wants shared memory" in_ns 1 env FLUX_STREAM_TRANSPORT=ring FLUX_URI="${uri_of[1]}" "$PEER" read cut
 like "$out" "without shared memory" "is told that there is none"
 
 # A cut cable: both ends find out, although nobody says anything.
-peer far in_ns 1 env FLUX_STREAM_SILENCE=1 FLUX_URI="$uri1" "$PEER" read cut
+FLUX_STREAM_SILENCE=1 host_peer far 1 read cut
 opened far
 in_ns 0 ip link set eth0 down
 go w
@@ -215,7 +179,5 @@ like "$last" "the host of the writer of the stream does not answer" "a reader fi
 ended w 1
 is "$last" "open " "the writer that it was cut off from ends"
 in_ns 0 ip link set eth0 up
-"$FLUX" getattr broker.pid | xargs -r kill
-wait "$starter"
-netns_end
+hosts_end
 finish

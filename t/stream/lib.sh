@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034 # variables are for the tests
+# shellcheck shell=bash disable=SC2034,SC2154 # variables are for the tests, holders comes from t/netns.sh
 # What tests of streams begin with, after lib.sh:   . "$SRCDIR/t/stream/lib.sh"
 #
 #     peer NAME RANK ARGUMENT...   start t/stream/peer in the background, at the broker of a rank, with a FIFO as
@@ -9,6 +9,10 @@
 #     field STREAM KEY             a value of a stream, as flux stream ls --json has it
 #     has STREAM KEY VALUE         is it this one?
 #     above STREAM KEY NUMBER      is it above this one?
+#     blocked STREAM               has its writer waited for a reader?
+#     hosts NET [OPTION...]        start a session with a broker on each of two hosts, which are network namespaces (t/netns.sh)
+#                                  with addresses 10.NET.1 and 10.NET.2; with options of flux start. hosts_end ends it
+#     host_peer NAME HOST ARG...   peer, at host 0 or 1 of these
 need_flux start stream
 PEER=$BUILDDIR/t/stream/peer
 
@@ -41,6 +45,41 @@ field() {
 has() {
     [ "$(field "$1" "$2")" = "$3" ]
 }
+blocked() {
+    "$FLUX" stream ls --json "$1" | grep -q '"blocked": [0.]*[1-9]'
+}
 above() {
     awk -v a="$(field "$1" "$2")" -v b="$3" 'BEGIN {exit !(a + 0 > b + 0)}'
+}
+
+hosts() {
+    local net=$1 i
+    shift
+    netns_pair || bail "no pairs of network devices in a network namespace"
+    for i in 0 1; do
+        in_ns $i ip addr add "10.$net.$((i + 1))/24" dev eth0
+    done
+    # shellcheck disable=SC2016 # for the inner shell
+    in_ns 0 "$FLUX" start --size=2 --set=modules=log,barrier,stream --set=tcp.interface=eth0 --set=live.lost=60s \
+        "--wrap=1:nsenter -t ${holders[1]} -n" "$@" \
+        sh -c 'echo $FLUX_URI >uri.new && mv uri.new uri && exec sleep 1000' >hosts.out 2>&1 &
+    hosts_starter=$!
+    wait_until 30 test -e uri || bail "the session did not come up: $(cat hosts.out)"
+    FLUX_URI=$(cat uri)
+    export FLUX_URI
+    uri_of[1]="local://$("$FLUX" getattr rundir)/1/local"
+}
+hosts_end() {
+    "$FLUX" getattr broker.pid | xargs -r kill
+    wait "$hosts_starter"
+    netns_end
+}
+host_peer() {
+    local name=$1 host=$2 uri=$FLUX_URI
+    [ "$host" = 0 ] || uri=${uri_of[$host]}
+    shift 2
+    rm -f "$name.in" "$name.out"
+    mkfifo "$name.in"
+    in_ns "$host" env FLUX_URI="$uri" "$PEER" "$@" <>"$name.in" >"$name.out" &
+    pid[$name]=$!
 }

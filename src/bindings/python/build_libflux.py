@@ -313,6 +313,7 @@ struct flux_stream_opts {
     void *arg;
     const char *transport;
     const char *secure;
+    const char *share;
     const char *onoff;
     bool stay;
     ...;

@@ -33,6 +33,7 @@ enum {
     OPT_HOSTS,
     OPT_RESTART,
     OPT_RUNDIR,
+    OPT_SHARE,
     OPT_SSH,
     OPT_STATEDIR,
     OPT_TRACE,
@@ -52,6 +53,8 @@ static const struct cmd_opt opts[] = {
      "with --size: restart brokers that have failed, other than that of\n"
      "rank 0"},
     {OPT_RUNDIR, "rundir", "DIR", "directory for sockets (default: a new one)"},
+    {OPT_SHARE, "share-connections", NULL,
+     "let all streams between two hosts share one connection"},
     {OPT_SSH, "ssh", "[PROGRAM]",
      "with --hosts: how to reach other hosts (default: $FLUX_SSH, or\n"
      "ssh)"},
@@ -155,6 +158,8 @@ static int option(struct cmd *c, struct start *st, int key, const char *val)
         return strvec_add(st->args, "--restart") < 0 ? cmd_error(c, "out of memory") : CMD_OK;
     case OPT_RUNDIR:
         return set_attr(c, st, "rundir", val);
+    case OPT_SHARE:
+        return set_attr(c, st, "stream.share", "yes");
     case OPT_STATEDIR:
         return set_attr(c, st, "statedir", val);
     case OPT_TRACE:

@@ -99,6 +99,8 @@ ROW("sched.queue-policy", "sched", TEXT, "easy", ANY,
 ROW("shutdown.grace", NULL, DURATION, "5s", ANY, "how long a broker waits for its children to end")
 ROW("size", NULL, FIXED, NULL, ANY, "number of brokers; see flux start --size")
 ROW("statedir", NULL, TEXT, NULL, ANY, "directory for data that outlives the session")
+ROW("stream.share", NULL, BOOL, "no", 0, 0, NULL,
+    "all streams between two hosts share one connection")
 ROW("tcp.address", NULL, TEXT, NULL, ANY,
     "address to listen on; default: the first that is not loopback")
 ROW("tcp.interface", NULL, TEXT, NULL, ANY, "network interface to listen on")

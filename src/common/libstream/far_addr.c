@@ -98,22 +98,31 @@ static int text_of_host(char *text, const char *interface, unsigned port, bool v
     return 0;
 }
 
-/* Listen on IPv6 and IPv4, or only on IPv4 if the kernel has no IPv6. */
+/* Listen on IPv6 and IPv4, or only on IPv4 if the kernel has no IPv6.  *port: 0, any one, which is
+ * set. */
 static int listen_any(bool *v6, unsigned *port)
 {
-    union address a = {.v6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT}};
+    union address a = {.v6 = {.sin6_family = AF_INET6,
+                              .sin6_addr = IN6ADDR_ANY_INIT,
+                              .sin6_port = htons((uint16_t)*port)}};
     socklen_t len = sizeof(a);
     int off = 0;
+    int on = 1;
     int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
+    /* Old connections are not in the way of far_addr_listen_again(). */
     *v6 = fd >= 0 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) == 0 &&
+          setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
           bind(fd, &a.any, sizeof(a.v6)) == 0;
     if (!*v6) {
         if (fd >= 0)
             close(fd);
-        a.v4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {htonl(INADDR_ANY)}};
+        a.v4 = (struct sockaddr_in){.sin_family = AF_INET,
+                                    .sin_addr = {htonl(INADDR_ANY)},
+                                    .sin_port = htons((uint16_t)*port)};
         fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (fd < 0 || bind(fd, &a.any, sizeof(a.v4)) < 0)
+        if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
+            bind(fd, &a.any, sizeof(a.v4)) < 0)
             goto fail;
     }
     if (listen(fd, BACKLOG) < 0 || getsockname(fd, &a.any, &len) < 0)
@@ -133,7 +142,7 @@ fail:
 int far_addr_listen(const char *address, const char *interface, char text[FAR_ADDR_MAX],
                     errmsg_t *err)
 {
-    unsigned port;
+    unsigned port = 0;
     bool v6;
     int fd = listen_any(&v6, &port);
 
@@ -179,6 +188,20 @@ static int address_read(const char *text, union address *a)
     a->v4.sin_family = AF_INET;
     a->v4.sin_port = htons((uint16_t)port);
     return inet_pton(AF_INET, host, &a->v4.sin_addr) == 1 ? 0 : -1;
+}
+
+int far_addr_listen_again(const char *text)
+{
+    union address a;
+    unsigned port;
+    bool v6;
+
+    if (address_read(text, &a) < 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    port = ntohs(a.any.sa_family == AF_INET6 ? a.v6.sin6_port : a.v4.sin_port);
+    return listen_any(&v6, &port);
 }
 
 static int connect_one(const union address *a, double timeout)

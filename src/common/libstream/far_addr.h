@@ -18,6 +18,9 @@
  * `text`; -1 with errno and an error message. */
 int far_addr_listen(const char *address, const char *interface, char text[FAR_ADDR_MAX],
                     errmsg_t *err);
+/* Listen on the port of such an address again, after the process that did has ended.  -1 with
+ * errno: EADDRINUSE, another process does, or EINVAL. */
+int far_addr_listen_again(const char *text);
 /* Extract the first address from those at *text, and advance *text. False: there are no more. */
 bool far_addr_next(const char **text, char one[FAR_ADDR_MAX]);
 /* Begin to connect to one address: the descriptor becomes writable when that has succeeded, or

@@ -24,6 +24,7 @@
 
 #include "libstream/knock.h"
 #include "libstream/select.h"
+#include "libstream/share.h"
 #include "libutil/errmsg.h"
 
 typedef struct inlet inlet_t;
@@ -52,7 +53,9 @@ struct inlet_far_opts {
     uint64_t expires;
     bool secure;    /* insist on encryption; false: the writer decides */
     double silence; /* seconds of silence after which a host counts as gone; 0: INLET_SILENCE */
-    bool share;     /* go through the relay of this host if the writer is at one (share.h) */
+    /* Go through the relay of this host, which may have to be started, if the writer is at one
+     * (share.h); NULL: no. */
+    const struct share_place *share;
 };
 #define INLET_SILENCE 20.
 /* Connect to a writer of another host.  NULL with an error message and EACCES (wrong or expired

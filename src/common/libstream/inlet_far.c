@@ -153,7 +153,7 @@ static int greet(inlet_far_t *f, const struct inlet_far_opts *opts, const char *
 {
     double left = until - clock_now();
     int fd = str_starts(address, SHARE_PREFIX)
-                 ? share_connect(address, err)
+                 ? share_connect(opts->share, address, &f->relay, err)
                  : far_addr_connect(address, left > 0.001 ? left : 0.001, err);
 
     if (fd < 0)

@@ -46,8 +46,9 @@ struct inlet_far_pending {
 
 struct inlet_far {
     far_link_t *link;
-    bool shared; /* through relays */
-    bool asks;   /* this end requests each step */
+    bool shared;           /* through relays: */
+    struct share_id relay; /* that of this host */
+    bool asks;             /* this end requests each step */
     bool asked;
     bool waits; /* it waits for the next step, and has requested it */
 

@@ -442,9 +442,9 @@ void share_link_channel_ready(struct share_relay *r, struct share_channel *c, ui
     pump(r, p);
 }
 
-void share_link_open(struct share_relay *r, const char *address, uint64_t token, int fd)
+void share_link_open(struct share_relay *r, const struct share_request *q, int fd)
 {
-    struct share_peer *p = peer_find(r, address);
+    struct share_peer *p = peer_find(r, q->to.address);
     struct share_channel *c;
 
     if (!p) {
@@ -454,6 +454,6 @@ void share_link_open(struct share_relay *r, const char *address, uint64_t token,
     if (!(c = channel_create(r, p, ++p->last, fd)))
         return;
     c->open = true;
-    c->token = token;
+    c->token = q->token;
     pump(r, p);
 }

@@ -8,23 +8,27 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "libstream/far_addr.h"
+#include "libstream/share.h"
 #include "libutil/hmap.h"
 #include "libutil/list.h"
 
 #define SHARE_MAGIC "FLUXSHAR"
 
 enum share_kind {
-    SHARE_REGISTER = 1, /* a writer: answered with the same bytes, but with token and address */
-    SHARE_CONNECT = 2,  /* a reader: not answered, and followed by what it says to the writer */
+    SHARE_REGISTER = 1, /* a writer */
+    SHARE_CONNECT = 2,  /* a reader; what it says to the writer follows the answer */
 };
 
+/* A request to the relay of this host, or the answer. */
 struct share_request {
     enum share_kind kind;
-    uint64_t token;             /* of the writer */
-    char address[FAR_ADDR_MAX]; /* of its relay */
+    uint64_t token;      /* of the writer; 0: it gets one */
+    struct share_id to;  /* reader: the relay of the writer; "" in an answer */
+    struct share_id own; /* as which the relay was known before, or ""; in an answer, as which it is
+                          * known now */
 };
-#define SHARE_REQUEST_LEN (24 + FAR_ADDR_MAX)
+#define SHARE_ID_LEN (SHARE_KEY_LEN + FAR_ADDR_MAX)
+#define SHARE_REQUEST_LEN (24 + 2 * SHARE_ID_LEN)
 
 void share_request_encode(const struct share_request *r, unsigned char *buf);
 /* 0, or -1 with EPROTO. */
@@ -100,7 +104,8 @@ struct share_channel {
 struct share_relay {
     int epoll_fd;
     struct share_end stop, listen_local, listen_far;
-    char address[FAR_ADDR_MAX];
+    struct share_id own;
+    bool used;               /* a process has come */
     struct list_node locals; /* those that are registered, too */
     unsigned nlocals;
     hmap_t *writers; /* by token */
@@ -118,8 +123,8 @@ void share_end_close(struct share_end *e);
  * the descriptor; NULL: out of memory or descriptors. */
 struct share_peer *share_link_create(struct share_relay *r, const char *address, int fd);
 void share_link_free(struct share_relay *r, struct share_peer *p);
-/* Connect a process (`fd`, taken over) to the writer with this token at the relay at `address`. */
-void share_link_open(struct share_relay *r, const char *address, uint64_t token, int fd);
+/* Connect a process (`fd`, taken over) to the writer of its request. */
+void share_link_open(struct share_relay *r, const struct share_request *q, int fd);
 /* epoll has reported on it, which may free it. */
 void share_link_ready(struct share_relay *r, struct share_peer *p, uint32_t events);
 void share_link_channel_ready(struct share_relay *r, struct share_channel *c, uint32_t events);

@@ -11,6 +11,10 @@
  * Invariants:
  *  1. A connection of another host that has no channel can be closed: there are at most IDLE_MAX.
  *
+ * A relay that a process has started ends when no process has used it for a while.  One that is
+ * needed again, or has ended otherwise, has a successor, to which its writers and readers come
+ * back: see adopt().
+ *
  * Failure: a process that says anything else is disconnected.  What is out of memory or descriptors
  * is closed.
  */
@@ -70,21 +74,56 @@ static void local_free(struct share_relay *r, struct share_local *l)
 
 /* --- requests --- */
 
-static void local_register(struct share_relay *r, struct share_local *l)
+/* The first process that comes may have known another relay of this host: take over the address and
+ * the key of that one, if its port is free. */
+static void adopt(struct share_relay *r, const struct share_id *own)
 {
-    struct share_request q = {.kind = SHARE_REGISTER};
+    int fd;
+
+    if (r->used)
+        return;
+    r->used = true;
+    if (!*own->address || (fd = far_addr_listen_again(own->address)) < 0)
+        return;
+    share_end_close(&r->listen_far);
+    if (share_end_add(r, &r->listen_far, SHARE_LISTEN_FAR, fd, EPOLLIN) == 0)
+        r->own = *own;
+}
+
+/* Answer a request.  -1: the process is gone. */
+static int answer(const struct share_relay *r, int fd, enum share_kind kind, uint64_t token)
+{
+    struct share_request a = {.kind = kind, .token = token, .own = r->own};
     unsigned char buf[SHARE_REQUEST_LEN];
 
-    if (getrandom(&l->token, sizeof(l->token), 0) != (ssize_t)sizeof(l->token) ||
-        hmap_get_u64(r->writers, l->token) || hmap_put_u64(r->writers, l->token, l) < 0) {
+    share_request_encode(&a, buf);
+    return send(fd, buf, sizeof(buf), MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(buf) ? 0 : -1;
+}
+
+/* Give a writer its former token, if it is free and this relay has taken over the address that goes
+ * with it; else a new one.  -1: there is none. */
+static int token_take(struct share_relay *r, struct share_local *l, const struct share_request *q)
+{
+    bool again = q->token != 0 && strcmp(q->own.address, r->own.address) == 0 &&
+                 memcmp(q->own.key, r->own.key, SHARE_KEY_LEN) == 0 &&
+                 !hmap_get_u64(r->writers, q->token);
+
+    l->token = q->token;
+    if (!again && (getrandom(&l->token, sizeof(l->token), 0) != (ssize_t)sizeof(l->token) ||
+                   l->token == 0 || hmap_get_u64(r->writers, l->token)))
+        return -1;
+    return hmap_put_u64(r->writers, l->token, l);
+}
+
+static void local_register(struct share_relay *r, struct share_local *l,
+                           const struct share_request *q)
+{
+    if (token_take(r, l, q) < 0) {
         local_free(r, l);
         return;
     }
     l->end.kind = SHARE_WRITER;
-    q.token = l->token;
-    memcpy(q.address, r->address, sizeof(q.address));
-    share_request_encode(&q, buf);
-    if (send(l->end.fd, buf, sizeof(buf), MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof(buf))
+    if (answer(r, l->end.fd, SHARE_REGISTER, l->token) < 0)
         local_free(r, l);
 }
 
@@ -96,28 +135,40 @@ static void local_connect(struct share_relay *r, struct share_local *l,
     epoll_ctl(r->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
     l->end.fd = -1;
     local_free(r, l);
-    share_link_open(r, q->address, q->token, fd);
+    if (answer(r, fd, SHARE_CONNECT, q->token) < 0)
+        close(fd);
+    else
+        share_link_open(r, q, fd);
+}
+
+static void local_request(struct share_relay *r, struct share_local *l)
+{
+    struct share_request q;
+
+    if (share_request_decode(l->request, &q) < 0) {
+        local_free(r, l);
+        return;
+    }
+    adopt(r, &q.own);
+    if (q.kind == SHARE_REGISTER)
+        local_register(r, l, &q);
+    else
+        local_connect(r, l, &q);
 }
 
 static void local_ready(struct share_relay *r, struct share_local *l)
 {
-    struct share_request q;
     ssize_t n = recv(l->end.fd, l->request + l->got, sizeof(l->request) - l->got, MSG_DONTWAIT);
 
     if (n < 0 && errno == EAGAIN)
         return;
-    if (n > 0)
-        l->got += (size_t)n;
-    if (n <= 0)
+    if (n <= 0) {
         local_free(r, l);
-    else if (l->got < sizeof(l->request))
         return;
-    else if (share_request_decode(l->request, &q) < 0)
-        local_free(r, l);
-    else if (q.kind == SHARE_REGISTER)
-        local_register(r, l);
-    else
-        local_connect(r, l, &q);
+    }
+    l->got += (size_t)n;
+    if (l->got == sizeof(l->request))
+        local_request(r, l);
 }
 
 /* A registered writer says nothing. */
@@ -221,7 +272,7 @@ static void ready(struct share_relay *r, struct share_end *e, uint32_t events)
 }
 
 static int relay_open(struct share_relay *r, const char *address, const char *interface,
-                      int stop_fd, errmsg_t *err)
+                      errmsg_t *err)
 {
     struct sockaddr_un sun;
     socklen_t len = share_name(&sun);
@@ -230,7 +281,7 @@ static int relay_open(struct share_relay *r, const char *address, const char *in
     int fd;
 
     if ((r->epoll_fd = epoll_create1(EPOLL_CLOEXEC)) < 0 || !(r->writers = hmap_create_u64(NULL)) ||
-        share_end_add(r, &r->stop, SHARE_STOP, stop_fd, EPOLLIN) < 0)
+        getrandom(r->own.key, sizeof(r->own.key), 0) != (ssize_t)sizeof(r->own.key))
         return errmsg_fail(err, errno, "a relay cannot be made: %s", strerror(errno));
     if ((fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) < 0 ||
         share_end_add(r, &r->listen_local, SHARE_LISTEN_LOCAL, fd, EPOLLIN) < 0 ||
@@ -242,13 +293,36 @@ static int relay_open(struct share_relay *r, const char *address, const char *in
         return -1;
     if (share_end_add(r, &r->listen_far, SHARE_LISTEN_FAR, fd, EPOLLIN) < 0)
         return errmsg_fail(err, errno, "a relay cannot listen: %s", strerror(errno));
-    if (!far_addr_next(&first, r->address))
+    if (!far_addr_next(&first, r->own.address))
         return errmsg_fail(err, EADDRNOTAVAIL, "this host has no address for other relays");
     return 0;
 }
 
-static void relay_close(struct share_relay *r)
+share_relay_t *share_relay_create(const char *address, const char *interface, errmsg_t *err)
 {
+    struct share_relay *r = calloc(1, sizeof(*r));
+
+    if (!r) {
+        errmsg_fail(err, ENOMEM, "out of memory");
+        return NULL;
+    }
+    r->epoll_fd = r->stop.fd = r->listen_local.fd = r->listen_far.fd = -1;
+    list_init(&r->listen_local.node);
+    list_init(&r->listen_far.node);
+    list_init(&r->locals);
+    list_init(&r->peers);
+    if (relay_open(r, address, interface, err) == 0)
+        return r;
+    share_relay_destroy(r);
+    return NULL;
+}
+
+void share_relay_destroy(share_relay_t *r)
+{
+    int saved = errno;
+
+    if (!r)
+        return;
     LIST_FOREACH_SAFE(it, tmp, &r->peers)
     {
         share_link_free(r,
@@ -258,35 +332,33 @@ static void relay_close(struct share_relay *r)
     {
         local_free(r, list_entry(list_entry(it, struct share_end, node), struct share_local, end));
     }
-    if (r->listen_local.fd >= 0)
-        close(r->listen_local.fd);
-    if (r->listen_far.fd >= 0)
-        close(r->listen_far.fd);
+    share_end_close(&r->listen_local);
+    share_end_close(&r->listen_far);
     hmap_destroy(r->writers);
     if (r->epoll_fd >= 0)
         close(r->epoll_fd);
     free(r);
+    errno = saved;
 }
 
-int share_relay_run(const char *address, const char *interface, int stop_fd, errmsg_t *err)
+void share_relay_run(share_relay_t *r, int stop_fd, double idle)
 {
-    struct share_relay *r = calloc(1, sizeof(*r));
     double when = 0.;
-    int rc;
+    double since = clock_now(); /* the last time at which there was a process */
 
-    if (!r)
-        return errmsg_fail(err, ENOMEM, "out of memory");
-    r->epoll_fd = r->listen_local.fd = r->listen_far.fd = -1;
-    list_init(&r->locals);
-    list_init(&r->peers);
-    rc = relay_open(r, address, interface, stop_fd, err);
-    while (rc == 0 && !r->done) {
+    r->done = share_end_add(r, &r->stop, SHARE_STOP, stop_fd, EPOLLIN) < 0;
+    while (!r->done) {
         struct epoll_event ev; /* one at a time, since handling it may free others */
+        double left = r->nlocals == 0 && idle > 0. ? since + idle - clock_now() : LOOK_SECONDS;
+        int ms = (int)((left < LOOK_SECONDS ? left : LOOK_SECONDS) * 1e3) + 1;
 
-        if (epoll_wait(r->epoll_fd, &ev, 1, (int)(LOOK_SECONDS * 1e3)) == 1)
+        if (left <= 0.)
+            break;
+        if (epoll_wait(r->epoll_fd, &ev, 1, ms) == 1)
             ready(r, ev.data.ptr, ev.events);
+        if (r->nlocals > 0)
+            since = clock_now();
         look(r, &when);
     }
-    relay_close(r);
-    return rc;
+    r->stop.fd = -1; /* it belongs to the caller */
 }

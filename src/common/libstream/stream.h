@@ -82,6 +82,10 @@ struct flux_stream_opts {
      * that. */
     const char *transport;
     const char *secure;
+    /* Do connections between hosts go through one that all processes of the two hosts share: "yes"
+     * or "no" (environment FLUX_STREAM_SHARE, else as the attribute stream.share of the session,
+     * which `flux start --share-connections` sets)?  Both ends have to want it. */
+    const char *share;
     /* Reader: name of a switch, of 1 to 128 bytes without blanks.  While the switch is off, no
      * steps are offered to the reader, so it costs the writers nothing.  A switch is off until a
      * program turns it on (flux_stream_switch()).  NULL: none. */

@@ -9,6 +9,7 @@
  *    timeout     both      duration of opening
  *    transport   both      auto, tcp or ring
  *    secure      both      yes or no
+ *    share       both      yes or no
  *    policy      readers   struct flux_stream_opts, also of those below
  *    depth       readers
  *    bytes       readers   a size: 64M
@@ -53,6 +54,7 @@ static const struct setting {
     {"key", TEXT, offsetof(struct flux_stream_opts, key)},
     {"transport", TEXT, offsetof(struct flux_stream_opts, transport)},
     {"secure", TEXT, offsetof(struct flux_stream_opts, secure)},
+    {"share", TEXT, offsetof(struct flux_stream_opts, share)},
     {"depth", COUNT, offsetof(struct flux_stream_opts, depth)},
     {"keep", COUNT, offsetof(struct flux_stream_opts, keep)},
     {"readers", COUNT, offsetof(struct flux_stream_opts, readers)},

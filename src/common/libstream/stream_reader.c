@@ -111,7 +111,7 @@ static inlet_t *source_far(flux_stream_t *s, const struct stream_member *m,
                                  .secret = secret,
                                  .reader = m->reader,
                                  .expires = m->expires,
-                                 .share = s->way.share,
+                                 .share = s->way.share ? &s->way.at : NULL,
                                  .silence = s->way.silence};
 
     if (!*m->address || s->way.ring) {
@@ -235,7 +235,7 @@ int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
     double until = timeout < 0. ? INFINITY : clock_now() + timeout;
     int missing = 1;
 
-    if (want(s, opts, err) < 0 || stream_way_get(&s->way, opts, err) < 0)
+    if (want(s, opts, err) < 0 || stream_way_get(&s->way, s->h, opts, err) < 0)
         return -1;
     s->id = s->want.reader = r.reader;
     s->secure = opts->secure;

@@ -10,19 +10,23 @@
 #include "libflux/handle.h"
 #include "libstream/far_addr.h"
 #include "libstream/outlet.h"
+#include "libstream/share.h"
 #include "libstream/stream.h"
 #include "libutil/hostmark.h"
 
 struct stream_way {
     char place[HOSTNET_SIZE];
-    bool tcp;   /* by TCP, even if the other end is on this host */
-    bool ring;  /* through memory, or not at all */
-    bool share; /* go through the relay of this host */
+    bool tcp;              /* by TCP, even if the other end is on this host */
+    bool ring;             /* through memory, or not at all */
+    bool share;            /* go through the relay of this host, */
+    struct share_place at; /* which may have to be started */
     double silence;
 };
 
-/* Read the options, or the environment.  0, or -1 with EINVAL and an error message. */
-int stream_way_get(struct stream_way *w, const struct flux_stream_opts *opts, errmsg_t *err);
+/* Read the options, the environment, or the attributes of the session.  0, or -1 with EINVAL and an
+ * error message. */
+int stream_way_get(struct stream_way *w, flux_t *h, const struct flux_stream_opts *opts,
+                   errmsg_t *err);
 /* Are connections between hosts to be encrypted?  `secure` is the option, or NULL.  1, 0, or -1. */
 int stream_way_secure(flux_t *h, const char *secure, errmsg_t *err);
 /* Writer: listen for readers on other hosts, if there can be any: `text` is the address, or "".  0,

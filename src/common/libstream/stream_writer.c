@@ -117,7 +117,7 @@ int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
     *hex_encode(digits, key, sizeof(key)) = '\0';
     if (!(s->vars = block_create()))
         return errmsg_fail(err, ENOMEM, "out of memory");
-    if (stream_way_get(&way, opts, err) < 0 ||
+    if (stream_way_get(&way, s->h, opts, err) < 0 ||
         stream_way_listen(&way, s->h, s->name, opts, &o.far, far, err) < 0 ||
         !(s->out = outlet_create(&o, err)))
         return -1;

@@ -577,16 +577,18 @@ class Handle:
         timeout: Optional[float] = 30.0,
         transport: Optional[str] = None,
         secure: Optional[bool] = None,
+        share: Optional[bool] = None,
     ) -> StreamWriter:
         """Open a stream for writing: as writer `rank` of a group of `size`.
 
         `evict`: give up readers that make it wait for as many seconds without releasing a step (0:
         never). `keep`: steps kept for readers that come later. `readers`: wait for as many, at most
-        `timeout` seconds. `transport`: "auto", "tcp" or "ring"; `secure`: encrypt TCP, whatever the
-        session does.
+        `timeout` seconds. `transport`: "auto", "tcp" or "ring"; `secure`: encrypt TCP, and
+        `share`: share one connection with others between the same hosts, whatever the session does.
         """
         options: Dict[str, Any] = {"rank": rank, "size": size, "evict": evict, "keep": keep}
-        options.update(readers=readers, timeout=timeout, transport=transport, secure=secure)
+        options.update(readers=readers, timeout=timeout, transport=transport)
+        options.update(secure=secure, share=share)
         return StreamWriter(self, name, options)
 
     def stream_reader(
@@ -603,6 +605,7 @@ class Handle:
         timeout: Optional[float] = 30.0,
         transport: Optional[str] = None,
         secure: Optional[bool] = None,
+        share: Optional[bool] = None,
     ) -> StreamReader:
         """Open a stream for reading, when all its writers are there, within `timeout` seconds.
 
@@ -612,11 +615,11 @@ class Handle:
         one member of it, and to another one if that member does not end it; `key`: the variable of
         which steps with equal values are in order. `switch`: steps come only while it is on
         (`stream_switch()`). `stay`: go on with writers that take the place of those that have gone.
-        `transport`, `secure`: as of a writer.
+        `transport`, `secure`, `share`: as of a writer.
         """
         options = {"policy": policy, "depth": depth, "bytes": max_bytes, "timeout": timeout}
         options.update(group=group, key=key, onoff=switch, stay=stay)
-        options.update(transport=transport, secure=secure)
+        options.update(transport=transport, secure=secure, share=share)
         return StreamReader(self, name, options)
 
     def stream_switch(self, name: str, on: bool) -> None:

@@ -99,10 +99,11 @@ class _Stream:
     def __init__(self, handle: "Handle", name: str, mode: int, options: dict) -> None:
         handle._check()
         err = ffi.new("errmsg_t *")
-        secure = options.pop("secure")
+        yes_or_no = {name: options.pop(name) for name in ("secure", "share")}
         names = ("policy", "group", "key", "onoff", "transport")
         texts = {name: options.pop(name, None) for name in names}
-        texts["secure"] = None if secure is None else "yes" if secure else "no"
+        for what, flag in yes_or_no.items():
+            texts[what] = None if flag is None else "yes" if flag else "no"
         timeout = options["timeout"]
         # 0 would be the default of libstream.
         options["timeout"] = -1.0 if timeout is None else max(timeout, 1e-3)

@@ -26,13 +26,15 @@ static errmsg_t err;
 static struct relay_thread {
     pthread_t thread;
     int stop;
-    int rc;
-    errmsg_t err;
+    share_relay_t *r;
 } relay;
+
+static const struct share_place place;
 
 static void *relay_main(void *arg)
 {
-    relay.rc = share_relay_run("127.0.0.1", NULL, relay.stop, &relay.err);
+    share_relay_run(relay.r, relay.stop, 0.);
+    share_relay_destroy(relay.r);
     return NULL;
 }
 
@@ -48,11 +50,17 @@ static void namespace_new(void)
     close(fd);
 }
 
+static void relay_next(void)
+{
+    ck_assert_msg((relay.r = share_relay_create("127.0.0.1", NULL, &err)) != NULL, "%s", err.text);
+    ck_assert_int_ge(relay.stop = eventfd(0, 0), 0);
+    ck_assert_int_eq(pthread_create(&relay.thread, NULL, relay_main, NULL), 0);
+}
+
 static void relay_begin(void)
 {
     namespace_new();
-    ck_assert_int_ge(relay.stop = eventfd(0, 0), 0);
-    ck_assert_int_eq(pthread_create(&relay.thread, NULL, relay_main, NULL), 0);
+    relay_next();
 }
 
 static void relay_end(void)
@@ -61,26 +69,25 @@ static void relay_end(void)
 
     ck_assert_int_eq(write(relay.stop, &one, sizeof(one)), sizeof(one));
     pthread_join(relay.thread, NULL);
-    ck_assert_msg(relay.rc == 0, "%s", relay.err.text);
     close(relay.stop);
 }
 
-/* Register a writer, when the relay is there. */
+/* Register a writer; `text` is "", or its former address. */
 static int registered(char text[FAR_ADDR_MAX])
 {
-    int fd;
+    int fd = share_register(&place, text, &err);
 
-    while ((fd = share_register(text, &err)) < 0 && errno == ENOENT)
-        poll(NULL, 0, 1);
     ck_assert_msg(fd >= 0, "%s", err.text);
     return fd;
 }
 
 static int connected(const char *text)
 {
-    int fd = share_connect(text, &err);
+    struct share_id own = {.address = ""};
+    int fd = share_connect(&place, text, &own, &err);
 
     ck_assert_msg(fd >= 0, "%s", err.text);
+    ck_assert_int_eq(strncmp(own.address, "tcp://127.0.0.1:", 16), 0);
     return fd;
 }
 
@@ -132,38 +139,52 @@ static size_t fill(int fd, const char *buf, size_t len)
 
 /* --- tests --- */
 
+#define KEY "00112233445566778899aabbccddeeff"
+
 /* What is in the fields of a request comes out again; anything else is refused. */
 START_TEST(requests)
 {
-    struct share_request r = {SHARE_CONNECT, 0x1234567890abcdef, "tcp://10.1.2.3:4"};
+    struct share_request r = {.kind = SHARE_CONNECT,
+                              .token = 0x1234567890abcdef,
+                              .to = {"a key", "tcp://10.1.2.3:4"},
+                              .own = {"another key", "tcp://10.1.2.4:5"}};
+    struct share_id own = {.address = ""};
     unsigned char buf[SHARE_REQUEST_LEN];
     struct share_request out;
     static const struct {
         size_t at;
         unsigned char byte;
-    } wrong[] = {{0, 'f'}, {8, 0}, {8, 3}, {11, 1}, {12, 1}, {SHARE_REQUEST_LEN - 1, 'x'}};
+    } wrong[] = {{0, 'f'}, {8, 0}, {8, 3}, {11, 1}, {12, 1}};
     static const char *const texts[] = {
         "",
         "tcp://10.1.2.3:4",
         "share://",
-        "share://123456789012345@10.1.2.3:4",
-        "share://1234567890123456",
-        "share://1234567890123456:10.1.2.3:4",
-        "share://12345678901234567@10.1.2.3:4",
+        "share://1234567890123456@10.1.2.3:4",
+        "share://123456789012345." KEY "@10.1.2.3:4",
+        "share://1234567890123456." KEY,
+        "share://1234567890123456." KEY ":10.1.2.3:4",
+        "share://1234567890123456." KEY "0@10.1.2.3:4",
+        "share://12345678901234567." KEY "@10.1.2.3:4",
     };
 
     share_request_encode(&r, buf);
     ck_assert_int_eq(share_request_decode(buf, &out), 0);
     ck_assert(out.kind == r.kind && out.token == r.token);
-    ck_assert_str_eq(out.address, r.address);
+    ck_assert_int_eq(memcmp(&out.to, &r.to, sizeof(r.to)), 0);
+    ck_assert_int_eq(memcmp(&out.own, &r.own, sizeof(r.own)), 0);
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         share_request_encode(&r, buf);
         buf[wrong[i].at] = wrong[i].byte;
         ck_assert_int_eq(share_request_decode(buf, &out), -1);
         ck_assert_int_eq(errno, EPROTO);
     }
+    for (size_t i = 0; i < 2; i++) { /* an address without end */
+        share_request_encode(&r, buf);
+        memset(buf + 24 + i * SHARE_ID_LEN, 'x', SHARE_ID_LEN);
+        ck_assert_int_eq(share_request_decode(buf, &out), -1);
+    }
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        ck_assert_int_eq(share_connect(texts[i], &err), -1);
+        ck_assert_int_eq(share_connect(&place, texts[i], &own, &err), -1);
         ck_assert_int_eq(errno, EINVAL);
     }
 }
@@ -175,7 +196,7 @@ END_TEST
  * channel, which then has a bounded number of bytes on the way, and no other one. */
 START_TEST(channels)
 {
-    char text[FAR_ADDR_MAX];
+    char text[FAR_ADDR_MAX] = "";
     char *buf = malloc(BIG);
     char *back = malloc(BIG);
     int writer, reader[2], end[2];
@@ -219,8 +240,8 @@ END_TEST
 /* Ends: of a writer that is not registered any more, of a relay that is not there, of the relay. */
 START_TEST(ends)
 {
-    char text[FAR_ADDR_MAX];
-    char nobody[] = SHARE_PREFIX "0123456789abcdef@127.0.0.1:1";
+    char text[FAR_ADDR_MAX] = "";
+    char nobody[] = SHARE_PREFIX "0123456789abcdef." KEY "@127.0.0.1:1";
     char byte;
     int writer, reader, end;
 
@@ -247,12 +268,77 @@ START_TEST(ends)
     ck_assert_uint_eq(take(end, &byte, 1), 0);
     close(reader);
     close(end);
-    ck_assert_int_eq(share_connect(text, &err), -1);
-    ck_assert_int_eq(errno, ENOENT);
+}
+END_TEST
+
+/* A relay that takes the place of another one takes over its address from the first process, be it
+ * a writer or a reader, and writers keep theirs; others get new ones. */
+START_TEST(again)
+{
+    struct share_id own = {.address = ""};
+    char text[FAR_ADDR_MAX] = "";
+    char first[FAR_ADDR_MAX];
+    char byte;
+    int writer, reader, end, other;
+
+    relay_begin();
+    writer = registered(text);
+    memcpy(first, text, sizeof(first));
+    for (int i = 0; i < 2; i++) {
+        relay_end();
+        ck_assert_uint_eq(take(writer, &byte, 1), 0);
+        close(writer);
+        relay_next();
+        if (i == 1) { /* a reader that has used the former relay is the first */
+            reader = share_connect(&place, text, &own, &err);
+            ck_assert_int_ge(reader, 0);
+            ck_assert_uint_eq(take(reader, &byte, 1), 0);
+            close(reader);
+        }
+        writer = registered(text);
+        ck_assert_str_eq(text, first);
+        ck_assert_int_ge(reader = share_connect(&place, text, &own, &err), 0);
+        end = passed(writer);
+        ck_assert_uint_eq(fill(reader, "x", 1), 1);
+        ck_assert_uint_eq(take(end, &byte, 1), 1);
+        close(reader);
+        close(end);
+    }
+    other = registered(text); /* the token has an owner */
+    ck_assert_str_ne(text, first);
+    close(other);
+    memcpy(text, first, sizeof(text));
+    close(writer);
+    relay_end();
+    relay_next();
+    first[0] = '\0';
+    other = registered(first); /* now a process that knows nothing is the first */
+    writer = registered(text);
+    ck_assert_str_eq(strchr(text, '@'), strchr(first, '@'));
+    close(other);
+    close(writer);
+    relay_end();
+}
+END_TEST
+
+/* A relay ends when nobody has used it for a while, and not before. */
+START_TEST(idle)
+{
+    share_relay_t *r;
+    int stop;
+
+    namespace_new();
+    ck_assert_int_ge(stop = eventfd(0, 0), 0);
+    ck_assert_msg((r = share_relay_create("127.0.0.1", NULL, &err)) != NULL, "%s", err.text);
+    share_relay_run(r, stop, 0.01);
+    ck_assert_ptr_null(share_relay_create("127.0.0.1", NULL, &err));
+    ck_assert_int_eq(errno, EADDRINUSE);
+    share_relay_destroy(r);
+    close(stop);
 }
 END_TEST
 
 int main(void)
 {
-    RUN_SUITE("share", requests, channels, ends);
+    RUN_SUITE("share", requests, channels, ends, again, idle);
 }
