@@ -59,7 +59,7 @@ def main():
     for kind in histogram.HISTOGRAMS:
         steps, wrong = check(sys.argv[1], kind)
         good = good and steps > 0 and wrong == 0
-        print(f"check: {steps} steps of {kind}: {wrong} bins differ from those of NumPy", flush=True)
+        port.say(f"check: {steps} steps of {kind}: {wrong} bins differ from those of NumPy")
     sys.exit(not good)
 
 

@@ -89,21 +89,21 @@ def total(kind, readers):
             values[name + ".range"] = step.array(name + ".range").copy()
         if kind == "particles" and not filled and mixed(values["velocity"]):
             filled = True
-            say(kind, values, "the beams mix: ")
+            report(kind, values, "the beams mix: ")
         written.end_step(values)
     if values:
-        say(kind, values, "the end: ")
+        report(kind, values, "the end: ")
     stage.finish(read, written)
 
 
-def say(kind, values, what):
+def report(kind, values, what):
     """Print the ranges of a step."""
     ranges = ", ".join(
         f"{name} {values[name + '.range'][-1][0]:.3f} to {values[name + '.range'][-1][1]:.3f}"
         for name, axes in HISTOGRAMS[kind].items()
         if len(axes) == 1
     )
-    print(f"{kind}: time {values['time'][0]}: {what}{ranges}", flush=True)
+    port.say(f"{kind}: time {values['time'][0]}: {what}{ranges}")
 
 
 def main():

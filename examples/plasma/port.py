@@ -58,10 +58,9 @@ class Stage:
     def finish(self, read, written):
         """Close both ends, and print how long the stage has waited and written."""
         whole = time.perf_counter() - self.began
-        print(
-            f"{self.name} {self.rank}: {read.steps} steps, {read.bytes / 1e6:.1f} MB, {whole:.3f} s:"
-            f" {read.seconds:.3f} s waiting, {written.seconds:.3f} s in output",
-            flush=True,
+        say(
+            f"{self.name} {self.rank}: {read.steps} steps, {read.bytes / 1e6:.1f} MB,"
+            f" {whole:.3f} s: {read.seconds:.3f} s waiting, {written.seconds:.3f} s in output"
         )
         read.close()
         written.close()
@@ -262,6 +261,12 @@ class Files:
         for file in self.open:
             file.close()
         self.open, self.pieces = [], []
+
+
+def say(text):
+    """Print a line with one write: so lines of tasks do not mix if Python has no buffer."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
 
 
 def usage_error(what, usage):

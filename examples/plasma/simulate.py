@@ -3,16 +3,16 @@
     simulate.py [--particles=N] [--columns=N] [--rows=N] [--steps=N] [--every=N] [--mesh-every=N]
         [--seed=N] [--readers=N]
 
-Each task has a share of the electrons. It spreads their charge over the mesh, and tells all others by
-the stream plasma.charge, which all tasks write and read; then each of them solves for the field of the
-whole mesh, and moves its electrons in it. Ions that do not move make the whole neutral. The beams are
-unstable: a wave grows until it catches the electrons. Lengths are in units of what an electron of a
-beam travels in a unit of time, which is the inverse of the plasma frequency.
+Each task has a share of the electrons. It spreads their charge over the mesh, and tells all others
+by the stream plasma.charge, which all tasks write and read; then each of them solves for the field
+of the whole mesh, and moves its electrons in it. Ions that do not move make the whole neutral. The
+beams are unstable: a wave grows until it catches the electrons. Lengths are in units of what an
+electron of a beam travels in a unit of time, which is the inverse of the plasma frequency.
 
 plasma.mesh has the mesh every few steps of time, cut by rows; plasma.particles the electrons, less
-often. For each array NAME there is NAME.range, the least and the largest value of each column in the
-piece of the writer: so readers know the range of the whole without reading it. The same arguments
-give the same numbers, to the last bit.
+often. For each array NAME there is NAME.range, the least and the largest value of each column in
+the piece of the writer: so readers know the range of the whole without reading it. The same
+arguments give the same numbers, to the last bit.
 """
 
 import os
@@ -202,12 +202,11 @@ def report(given, energies, seconds, written):
     """Say what came out."""
     fields = [field for field, _ in energies]
     sums = [sum(one) for one in energies]
-    print(
+    port.say(
         f"simulate: the energy of the field has grown from {fields[0]:.4g} to {max(fields):.4g};"
         f" that of all has changed by {100 * (max(sums) - min(sums)) / sums[0]:.2f}%\n"
         f"simulate: {given['particles']} particles, {given['steps']} steps in {seconds:.3f} s,"
-        f" {written:.3f} s of it in output",
-        flush=True,
+        f" {written:.3f} s of it in output"
     )
 
 
