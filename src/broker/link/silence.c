@@ -1,14 +1,15 @@
 /* silence.c - the time for which no message has arrived from a neighbor.
  *
- * Purpose: both ends of a connection send a sign of life once in `probe` seconds, unasked.  So data
+ * Purpose: both ends of a connection send a sign of life twice in `probe` seconds, unasked.  So data
  * that waits on the way to a silent neighbor, in a queue of this process or of the kernel, does not
  * affect the verdict: only received data count.  A probe that had to be answered would wait behind
  * that queue.
  *
  * Terms: a line is one direction of a connection.  A round is a check of all lines.  There is a
- * round at each multiple of `probe` of the clock of the reactor (which the processes of a host
- * share, so that they wake up together), and one more where a limit passes before the next
- * multiple.
+ * round at each multiple of half a `probe` of the clock of the reactor (which the processes of a
+ * host share, so that they wake up together), and one more where a limit passes before the next
+ * multiple.  A neighbor is silent from the time on at which its next sign of life is due: it may
+ * have been stopped only just before that.
  *
  *    silent for        verdict on a neighbor         with patience
  *    slow              slow                          -
@@ -22,9 +23,11 @@
  *  2. A round checks its own clock first.  A round that is late by more than half of `lost` starts
  *     all lines anew; a shorter delay, from LATE of a probe on, is not counted as silence.  So a
  *     broker that was stopped, or suspended with its host, accuses no neighbor when it continues.
- *  3. A verdict is given at the latest EARLY + DOUBT of a probe after its limit, if the rounds are
- *     in time.  If each round is late, by at most half of `lost`, the verdict is given LATE_LOOKS
- *     rounds later.
+ *  3. A neighbor that stands still for less than a limit, and sends its signs of life in time
+ *     before and after, is not the subject of the verdict.
+ *  4. A verdict is given at the latest half a probe and EARLY + DOUBT of a probe after the
+ *     neighbor has stood still for the limit, if the rounds are in time.  If each round is late, by
+ *     at most half of `lost`, the verdict is given LATE_LOOKS rounds later.
  *
  * Failure: none after silence_create().
  */
@@ -41,10 +44,12 @@
 #define SLOW 2.
 #define LOST 3.
 #define PATIENCE 60.
-#define DOUBT 0.1   /* fraction of a probe */
-#define EARLY 0.125 /* fraction of a probe: limits so close before a round wait for it */
+/* Fractions of a probe. */
+#define SIGNS 0.5  /* between two signs of life */
+#define DOUBT 0.05 /* between the two checks of a limit */
+#define EARLY 0.03 /* limits so close before a round wait for it */
 #define LATE 0.25
-#define LATE_LOOKS 3
+#define LATE_LOOKS 3 /* rounds */
 
 struct silence {
     flux_reactor_t *r;
@@ -100,13 +105,14 @@ static void tick_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
 {
     silence_t *s = arg;
     double now = flux_reactor_now(r);
+    double period = SIGNS * s->lim.probe;
     bool probe = now >= s->probe;
 
     (void)w, (void)revents;
     s->late = now - s->due > LATE * s->lim.probe ? now - s->due : 0.;
     s->anew = now - s->due > s->lim.lost / 2.;
     if (probe)
-        s->probe = (double)((int64_t)(now / s->lim.probe) + 1) * s->lim.probe;
+        s->probe = (double)((int64_t)(now / period) + 1) * period;
     s->due = s->probe;
     s->round(s->arg, probe);
     flux_timer_start(s->timer, s->due > now ? s->due - now : 0., 0.);
@@ -144,8 +150,8 @@ void silence_start(silence_t *s)
 {
     if (s->lim.lost <= 0.)
         return;
-    s->due = s->probe = flux_reactor_now(s->r) + s->lim.probe;
-    flux_timer_start(s->timer, s->lim.probe, 0.);
+    s->due = s->probe = flux_reactor_now(s->r) + SIGNS * s->lim.probe;
+    flux_timer_start(s->timer, SIGNS * s->lim.probe, 0.);
 }
 
 void silence_begin(const silence_t *s, struct silence_line *line)
@@ -179,7 +185,10 @@ static void look_at(silence_t *s, double at)
 enum silence_verdict silence_judge(silence_t *s, struct silence_line *line, bool patient)
 {
     double now = flux_reactor_now(s->r);
-    double limit = patient ? s->lim.patience : line->slow ? s->lim.lost : s->lim.slow;
+    double first = s->lim.probe * (SIGNS - DOUBT); /* of the two checks, after the limit */
+    double limit = first + (patient      ? s->lim.patience
+                            : line->slow ? s->lim.lost
+                                         : s->lim.slow);
     bool over;
 
     line->heard = s->anew ? now : least(line->heard + s->late, now);
@@ -194,7 +203,7 @@ enum silence_verdict silence_judge(silence_t *s, struct silence_line *line, bool
         if (patient || line->slow)
             return SILENCE_LOST;
         line->slow = true;
-        look_at(s, line->heard + s->lim.lost);
+        look_at(s, line->heard + s->lim.lost + first);
         return SILENCE_SLOW;
     }
     line->doubt = over ? line->doubt + 1 : 0;

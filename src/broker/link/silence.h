@@ -1,10 +1,12 @@
 /* Silence: the time for which no message has arrived from a neighbor, and its consequences.
  *
- *    probe       each end sends a sign of life at least once in this time
+ *    probe       each end sends a sign of life at least twice in this time
  *    slow        a neighbor that was silent for this time is slow, until a message arrives from it
  *    lost        a neighbor that was silent for this time is lost
  *    patience    replaces `slow` and `lost` where silence is not a sign of death: while the
  *                neighbor joins or leaves, or if it is rank 0
+ *
+ * Silence begins when the sign of life after the last message is due.
  *
  * Thread rules: those of the reactor.
  */

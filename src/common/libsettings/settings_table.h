@@ -58,7 +58,7 @@ ROW("live.lost", NULL, DURATION, "3s", 0, 1e6, NULL,
 ROW("live.patience", NULL, DURATION, "60s", 0.1, 1e6, NULL,
     "silence after which a neighbor that joins or leaves, or rank 0, is lost; at least live.lost")
 ROW("live.probe", NULL, DURATION, "1s", 0.01, 1e6, NULL,
-    "time between signs of life to a neighbor; by default at most a third of live.lost")
+    "time in which a neighbor gets two signs of life; by default at most a third of live.lost")
 ROW("live.slow", NULL, DURATION, "2s", 0.02, 1e6, NULL,
     "silence after which a neighbor is slow; by default at most two thirds of live.lost")
 ROW("log.forward-level", "log", WORD, "warning", 0, 0,

@@ -120,13 +120,13 @@ START_TEST(who_is_heard_is_fine)
 
     pass(b, 1000., 0.);
     ck_assert(b->slow_at == 0. && b->lost_at == 0.);
-    ck_assert_uint_ge(b->probes, 999);
+    ck_assert_uint_ge(b->probes, 1999);
     ck_assert_uint_eq(b->rounds, b->probes); /* nothing else wakes an idle broker up */
     bed_destroy(b);
 }
 END_TEST
 
-/* At the latest EARLY and DOUBT of a probe after the limit. */
+/* Half a probe after the limit, and at the latest EARLY and DOUBT of a probe later. */
 START_TEST(slow_then_lost)
 {
     struct bed *b = bed_create(&limits);
@@ -134,14 +134,31 @@ START_TEST(slow_then_lost)
     pass(b, 0.1 * _i, 0.);
     silence_heard(b->s, &b->line);
     b->alive = false;
-    pass(b, 2., 0.);
+    pass(b, 2.49, 0.);
     ck_assert(b->slow_at == 0.);
-    pass(b, 0.25, 0.);
-    ck_assert(b->slow_at >= 2.);
-    pass(b, 0.74, 0.);
+    pass(b, 0.1, 0.);
+    ck_assert(b->slow_at >= 2.5);
+    pass(b, 0.9, 0.);
     ck_assert(b->lost_at == 0.);
-    pass(b, 0.26, 0.);
-    ck_assert(b->lost_at >= 3.);
+    pass(b, 0.1, 0.);
+    ck_assert(b->lost_at >= 3.5);
+    bed_destroy(b);
+}
+END_TEST
+
+/* The neighbor stands still for a little less than the limit, and begins to do so at any moment
+ * between two signs of life. */
+START_TEST(pause_of_neighbor)
+{
+    struct bed *b = bed_create(&limits);
+
+    pass(b, 5. + 0.02 * _i, 0.);
+    b->alive = false;
+    pass(b, 2.98, 0.);
+    silence_heard(b->s, &b->line);
+    b->alive = true;
+    pass(b, 10., 0.);
+    ck_assert_msg(b->lost_at == 0., "lost after %g s", b->lost_at);
     bed_destroy(b);
 }
 END_TEST
@@ -151,14 +168,14 @@ START_TEST(heard_again)
     struct bed *b = bed_create(&limits);
 
     b->alive = false;
-    pass(b, 2.4, 0.);
+    pass(b, 2.9, 0.);
     ck_assert(b->slow_at >= 2. && b->heard_at == 0.);
     silence_heard(b->s, &b->line);
     pass(b, 1., 0.);
     ck_assert(b->heard_at > 0.);
     ck_assert(b->lost_at == 0.);
     b->slow_at = 0.;
-    pass(b, 1.3, 0.);
+    pass(b, 1.8, 0.);
     ck_assert(b->slow_at >= 2.);
     bed_destroy(b);
 }
@@ -172,7 +189,7 @@ START_TEST(patience)
     b->alive = false;
     pass(b, 59.9, 0.);
     ck_assert(b->slow_at == 0. && b->lost_at == 0.);
-    pass(b, 0.4, 0.);
+    pass(b, 0.9, 0.);
     ck_assert(b->lost_at >= 60.);
     /* Once it may be expected to be heard, it gets another chance to be read. */
     b->lost_at = 0.;
@@ -281,6 +298,7 @@ int main(void)
 
     tcase_add_test(tc, who_is_heard_is_fine);
     tcase_add_loop_test(tc, slow_then_lost, 0, 30);
+    tcase_add_loop_test(tc, pause_of_neighbor, 0, 50);
     tcase_add_test(tc, heard_again);
     tcase_add_test(tc, patience);
     tcase_add_loop_test(tc, own_pause, 1, 100);
