@@ -12,6 +12,8 @@ need_flux env start
 _module=$BUILDDIR/src/bindings/lua/.libs/flux.so
 [ -e "$_module" ] || skip_all "the Lua module has not been built"
 
+# The interpreter is not in the build tree, where libstream looks for what runs transforms in Lua.
+export FLUX_MODULE_PATH=$BUILDDIR/src/modules/.libs
 LUA=$TEST_DIR/lua
 LUA_SESSION=()
 _preload=

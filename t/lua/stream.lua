@@ -187,6 +187,26 @@ end
 w:close()
 r:close()
 
+-- Transforms of either side.
+local file = assert(io.open("half.lua", "w"))
+file:write("transform(function(s) s:put('n', s:get('n'):scale(0.5)) return s:get('n')[0] ~= 1 end)\n")
+file:close()
+w = assert(h:stream_writer("lua.t", {transforms = "half.lua"}))
+r = assert(h:stream_reader("lua.t", {transforms = "half.lua"}))
+for n = 0, 2 do
+  assert(w:put("n", n))
+  assert(w:put("left", "behind"))
+  assert(w:end_step())
+end
+w:close()
+is(r:begin_step(60), 0, "a step that was transformed by its writer")
+is(r:get("n"), 0.0, "and by its reader")
+is(#r:vars(), 1, "has what they have put")
+fails("ENODATA", "the others were dropped by one or the other", r:begin_step(60))
+r:close()
+fails("ENOENT", "a transform that is not there", h:stream_reader("lua.t", {transforms = "./none.so"}))
+os.remove("half.lua")
+
 -- Several writers; what is not closed ends with the handle.
 local two = {h:stream_writer("lua.b", {rank = 0, size = 2}), h:stream_writer("lua.b", {rank = 1, size = 2})}
 r = assert(h:stream_reader("lua.b", {policy = "latest", depth = 4, bytes = 1e6}))

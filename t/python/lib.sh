@@ -16,6 +16,8 @@ if [ -n "${FLUX_TEST_SANITIZERS:-}" ]; then
     _preload=$(ldd "$_package/flux/_libflux.so" | sed -n 's/.*lib\(clang_rt\.\)\?asan[^ ]* => \([^ ]*\).*/\2/p')
     [ -n "$_preload" ] || skip_all "the sanitizer cannot be loaded into the interpreter"
 fi
+# The interpreter is not in the build tree, where libstream looks for what runs transforms in Lua.
+export FLUX_MODULE_PATH=$BUILDDIR/src/modules/.libs
 # Python keeps memory until it exits: leaks are looked for by the tests themselves.
 cat >"$PYTHON" <<END
 #!/bin/sh

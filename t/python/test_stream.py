@@ -347,6 +347,86 @@ class StreamTest(Case):
             out.wait_step()
         out.close()
 
+    def transform(self, text):
+        """the name of a file with a transform"""
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        path = os.path.join(directory.name, "t.lua")
+        with open(path, "w", encoding="ascii") as f:
+            f.write(f"transform(function(s) {text} end)")
+        return path
+
+    def test_transforms(self):
+        """a reader, or a writer, transforms steps"""
+        double = self.transform("s:keep('n') s:put('x', s:get('x'):scale(2))")
+        odd = self.transform("s:keep() return s:get('x')[0] % 4 == 2")
+        views = []
+        with self.h.stream_writer("py.tr") as out, self.h.stream_reader(
+            "py.tr", transforms=f"{double} | {odd}"
+        ) as steps:
+            for n in range(6):
+                out.put("n", b"%d" % n, pinned=n == 0)
+                out.put("x", array.array("d", [n, 1.5]), shape=(2,))
+                out.put("y", b"")
+                out.end_step()
+            out.close()
+            for step in steps:
+                self.assertEqual((step.variables(), step.pinned()), (["x", "n"], ["n"]))
+                self.fails(errno.ENOENT, step.get, "y")
+                self.assertEqual(bytes(step["n"]), b"%d" % step.number)
+                self.assertEqual(step.inquire("x").shape, (2,))
+                views.append((step.number, step["x"].cast("d")))
+        gc.collect()
+        self.assertEqual([(n, list(v)) for n, v in views], [(n, [2.0 * n, 3.0]) for n in (1, 3, 5)])
+        with self.h.stream_writer("py.tr", transforms=double, keep=1) as out:
+            out.put("n", b"1", pinned=True)
+            out.put("x", array.array("d", [4.0]), shape=(1,))
+            out.put("y", bytes(1000))
+            out.end_step()
+            with self.h.stream_reader("py.tr") as steps:
+                step = steps.begin_step(timeout=60)
+                self.assertEqual((step.variables(), step.pinned()), (["n", "x"], ["n"]))
+                self.assertEqual(list(step["x"].cast("d")), [8.0])
+            self.assertIsNone(out.fault)
+
+    def test_transforms_fail(self):
+        """what fails ends a subscription, or leaves a writer as it was"""
+        wrong = self.transform("s:get('none')")
+        with self.h.stream_writer("py.tf", transforms=wrong) as out:
+            with self.h.stream_reader("py.tf", transforms=wrong) as steps:
+                out.put("x", b"as it was")
+                out.end_step()
+                self.assertRegex(out.fault, "step 0 of stream 'py.tf': .*no variable 'none'")
+                for _ in range(2):
+                    e = self.fails(errno.ENOTRECOVERABLE, steps.begin_step, timeout=60)
+                    self.assertRegex(str(e), "step 0 of stream 'py.tf': .*t.lua:1: .*'none'")
+                # The writer does not wait for the reader that has left.
+                for _ in range(5):
+                    out.put("x", b"more")
+                    out.end_step(60)
+            with self.h.stream_reader("py.tf") as steps:
+                out.put("x", b"as it was")
+                out.end_step()
+                self.assertEqual(bytes(steps.begin_step(timeout=60)["x"]), b"as it was")
+        self.fails(errno.EINVAL, self.h.stream_writer, "py.tf", transforms="|")
+        self.fails(errno.ENOENT, self.h.stream_reader, "py.tf", transforms="/none/x.so")
+
+    def test_transforms_records(self):
+        """records are kept, and their fields are read, on both sides"""
+        path = self.transform("s:keep('atoms') s:put('far', s:get('atoms.at'):max())")
+        atoms = [Atom(i, str(i), [i, 2.0, 3.0], [Bond(i, 0.5)]) for i in range(5)]
+        for side in range(2):
+            with self.h.stream_writer("py.trr", transforms=(path, None)[side]) as out:
+                with self.h.stream_reader("py.trr", transforms=(None, path)[side]) as steps:
+                    out.put("atoms", atoms, format=Atom)
+                    out.put("other", b"")
+                    out.end_step()
+                    self.assertIsNone(out.fault)
+                    step = steps.begin_step(timeout=60)
+                    self.assertEqual(sorted(step.variables()), ["atoms", "far"])
+                    self.assertEqual(list(step["far"].cast("d")), [4.0])
+                    self.assertEqual(step.records("atoms", format=Atom), atoms)
+
     def test_too_large(self):
         """a step for which there is no room is forgotten, and the next one is written"""
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -63,6 +63,7 @@ static int step(void *state, const struct flux_transform_step *st, char *text, s
             for (uint64_t k = 0; k < a.count[0]; k++)
                 memcpy(out + k * elem, (const char *)a.data + k * s->n * elem, elem);
             a.data = out;
+            a.piece = false;
         }
         if (st->put(st, name, &a) < 0)
             return -1;

@@ -10,9 +10,10 @@
  *
  * A member of a group prints each step that it has ended in a line.
  *
- * Options: policy, depth, readers, keep, stay, timeout, group and key are those of opening a
- * stream; newest=1 lets a reader begin the newest steps; ready=1 waits for a line of standard input
- * before the first step, and hold=1 after the last one of a writer; wait=N lets a writer wait then,
+ * Options: policy, depth, readers, keep, stay, timeout, group, key and transforms are those of
+ * opening a stream; newest=1 lets a reader begin the newest steps; ready=1 waits for a line of
+ * standard input before the first step, and hold=1 after the last one of a writer; wait=N lets a
+ * writer wait then,
  * before the first step, until N readers have joined; overlap=1 lets each writer put the same rows,
  * place=1 writes them in their place, async=1 ends steps without waiting, and waits in a reactor;
  * crash=N ends a writer, or a reader, by SIGKILL instead of ending step N, or a reader a later one;
@@ -92,6 +93,8 @@ static void option(const char *arg)
         opts.group = val;
     else if (strncmp(arg, "key", n) == 0)
         opts.key = val;
+    else if (strncmp(arg, "transforms", n) == 0)
+        opts.transforms = val;
     else if (strncmp(arg, "drain", n) == 0)
         drain = 1;
     else if (strncmp(arg, "timeout", n) == 0)

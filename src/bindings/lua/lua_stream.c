@@ -183,7 +183,8 @@ static double open_timeout(lua_State *L)
 
 static int writer_open(lua_State *L)
 {
-    static const char *const names[] = {"rank", "size", "keep", "evict", "timeout", NULL};
+    static const char *const names[] = {"rank",    "size",       "keep", "evict",
+                                        "timeout", "transforms", NULL};
     struct flux_stream_opts opts;
 
     lflux_check_options(L, 3, names);
@@ -191,14 +192,15 @@ static int writer_open(lua_State *L)
                                      .size = (uint32_t)option_number(L, 3, "size", UINT32_MAX),
                                      .keep = (uint32_t)option_number(L, 3, "keep", UINT32_MAX),
                                      .evict = option_number(L, 3, "evict", HUGE_VAL),
+                                     .transforms = option_text(L, 3, "transforms"),
                                      .timeout = open_timeout(L)};
     return stream_open(L, LFLUX_STREAM_WRITER, FLUX_STREAM_WRITE, &opts);
 }
 
 static int reader_open(lua_State *L)
 {
-    static const char *const names[] = {"policy", "depth", "bytes",   "group",
-                                        "key",    "stay",  "timeout", NULL};
+    static const char *const names[] = {"policy", "depth",   "bytes",      "group", "key",
+                                        "stay",   "timeout", "transforms", NULL};
     struct flux_stream_opts opts;
 
     lflux_check_options(L, 3, names);
@@ -207,6 +209,7 @@ static int reader_open(lua_State *L)
                                      .bytes = (uint64_t)option_number(L, 3, "bytes", 0x1p62),
                                      .group = option_text(L, 3, "group"),
                                      .key = option_text(L, 3, "key"),
+                                     .transforms = option_text(L, 3, "transforms"),
                                      .stay = lflux_option_bool(L, 3, "stay"),
                                      .timeout = open_timeout(L)};
     return stream_open(L, LFLUX_STREAM_READER, FLUX_STREAM_READ, &opts);

@@ -316,6 +316,7 @@ struct flux_stream_opts {
     const char *share;
     const char *onoff;
     bool stay;
+    const char *transforms;
     ...;
 };
 int flux_stream_switch(flux_t *h, const char *name, bool on, errmsg_t *err);
@@ -387,6 +388,8 @@ extern "Python" bool pyflux_interrupted(void *arg);
 uint32_t flux_stream_writers(const flux_stream_t *s);
 const char *flux_stream_var(flux_stream_t *s, uint32_t writer, size_t i);
 const char *flux_stream_pinned(flux_stream_t *s, uint32_t writer, size_t i);
+bool flux_stream_derived(const flux_stream_t *s, const char *var);
+const char *flux_stream_fault(const flux_stream_t *s);
 int flux_stream_get(flux_stream_t *s, uint32_t writer, const char *var, const void **data,
                     size_t *len, errmsg_t *err);
 

@@ -2,8 +2,8 @@
  *
  * It reads the next step of each input.  With several inputs it takes the steps that all of them
  * have: those of equal numbers, found as a reader finds the steps that all writers have
- * (stream_reader.c); others are passed over.  A chain of transforms (libtransform) makes a step of
- * the output from them, which is a stream like any other, with steps numbered anew.
+ * (stream_reader.c); others are passed over.  A chain of transforms (chain.h) makes a step of the
+ * output from them, which is a stream like any other, with steps numbered anew.
  *
  * Failure: a sentence that names the step, and exit code 1: the streams that it read go on without
  * it, and readers of the output come to its end.
@@ -16,8 +16,8 @@
 #include <string.h>
 
 #include "filter.h"
+#include "libstream/chain.h"
 #include "libstream/stream.h"
-#include "libtransform/transform.h"
 
 #define INPUTS_MAX 64
 
@@ -46,21 +46,31 @@ static const struct cmd_usage transform_usage = {
 
 struct filter {
     struct cmd *c;
-    transform_t *t;
+    stream_chain_t *t;
     flux_stream_t *in[INPUTS_MAX];
     const char *name[INPUTS_MAX];
     bool begun[INPUTS_MAX];
     unsigned ninputs;
     flux_stream_t *out;
     double timeout;
+    void **owned; /* memory of kept arrays that several writers have */
+    size_t nowned;
 };
+
+static void forget_owned(struct filter *f)
+{
+    while (f->nowned > 0)
+        free(f->owned[--f->nowned]);
+}
 
 static void filter_close(struct filter *f)
 {
     flux_stream_close(f->out);
     for (unsigned i = 0; i < f->ninputs; i++)
         flux_stream_close(f->in[i]);
-    transform_destroy(f->t);
+    stream_chain_destroy(f->t);
+    forget_owned(f);
+    free(f->owned);
 }
 
 /* Begin a step of an input, of at least number `least`.  1, 0 at the end, -1 with an error
@@ -99,18 +109,79 @@ static int filter_begin(struct filter *f, uint64_t *number, errmsg_t *err)
     return 1;
 }
 
+static int publish(struct filter *f, const char *name, const struct flux_transform_array *from,
+                   errmsg_t *err)
+{
+    static const uint64_t none[FLUX_STREAM_DIMS_MAX];
+    struct flux_stream_array a = {.type = from->type,
+                                  .ndims = from->ndims,
+                                  .shape = from->ndims > 0 ? from->count : NULL,
+                                  .offset = from->ndims > 0 ? none : NULL,
+                                  .count = from->count,
+                                  .columns = from->columns};
+
+    if (strcmp(from->type, "bytes") == 0 && from->ndims == 1)
+        return flux_stream_put(f->out, name, from->data, from->size, err);
+    return flux_stream_put_array(f->out, name, &a, from->data, err);
+}
+
+/* Publish a variable of the first input as it is; an array that several writers have as a whole.
+ * 0, or -1 with an error message. */
+static int publish_kept(struct filter *f, const char *name, errmsg_t *err)
+{
+    struct stream_chain_input in = stream_chain_reader(f->in[0]);
+    struct flux_transform_array a;
+    void **more;
+
+    if (flux_stream_writers(f->in[0]) == 1)
+        return flux_stream_put_from(f->out, f->in[0], 0, name, err);
+    if (!(more = realloc(f->owned, (f->nowned + 1) * sizeof(*more))))
+        return errmsg_fail(err, ENOMEM, "out of memory for variable '%s'", name);
+    f->owned = more;
+    f->owned[f->nowned++] = NULL;
+    if (in.ops->get(in.arg, name, FLUX_TRANSFORM_ALL, &a, &f->owned[f->nowned - 1], err) < 0)
+        return -1;
+    return publish(f, name, &a, err);
+}
+
+/* Put the result into a step of the output.  0, or -1 with an error message. */
+static int publish_all(struct filter *f, errmsg_t *err)
+{
+    const struct flux_transform_array *a;
+    const char *name;
+
+    for (size_t i = 0; (a = stream_chain_made(f->t, i, &name)); i++) {
+        if (publish(f, name, a, err) < 0)
+            return -1;
+    }
+    for (uint32_t w = 0; w < flux_stream_writers(f->in[0]); w++) {
+        for (size_t i = 0; (name = flux_stream_var(f->in[0], w, i)); i++) {
+            /* Other writers may have pieces of what is published already. */
+            if (stream_chain_keeps(f->t, name) && publish_kept(f, name, err) < 0 &&
+                (w == 0 || errno != EEXIST))
+                return -1;
+        }
+    }
+    return 0;
+}
+
 static int filter_run(struct filter *f, uint32_t count)
 {
+    struct stream_chain_input in[INPUTS_MAX];
     uint64_t number;
     errmsg_t err;
     int rc;
 
+    for (unsigned i = 0; i < f->ninputs; i++)
+        in[i] = stream_chain_reader(f->in[i]);
     for (uint32_t n = 1; (rc = filter_begin(f, &number, &err)) == 1; n++) {
-        if ((rc = transform_step(f->t, f->in, f->ninputs, number, f->out, &err)) < 0)
+        if ((rc = stream_chain_run(f->t, in, f->ninputs, number, &err)) < 0 ||
+            (rc == 1 && publish_all(f, &err) < 0))
             return cmd_error(f->c, "step %" PRIu64 " of stream '%s': %s", number, f->name[0],
                              err.text);
         if (rc == 1 && flux_stream_end_step(f->out, -1., &err) < 0)
             return cmd_error(f->c, "%s", err.text);
+        forget_owned(f);
         for (unsigned i = 0; i < f->ninputs; i++) {
             flux_stream_end_step(f->in[i], 0., NULL);
             f->begun[i] = false;
@@ -154,7 +225,7 @@ int filter_transform(struct cmd *c, int argc, char **argv)
     int rc = CMD_OK;
     int key = 0;
 
-    if (!(f.t = transform_create(&err)))
+    if (!(f.t = stream_chain_create(&err)))
         return cmd_error(c, "%s", err.text);
     while (rc == CMD_OK && (key = cmd_option(c, &transform_usage, argc, argv, &val)) > 0) {
         switch (key) {
@@ -164,7 +235,7 @@ int filter_transform(struct cmd *c, int argc, char **argv)
         case 'l':
         case 'x':
             any = true;
-            if ((key == 'l' ? transform_add_lua : transform_add)(f.t, val, &err) < 0)
+            if ((key == 'l' ? stream_chain_add_lua : stream_chain_add)(f.t, val, &err) < 0)
                 rc = cmd_error(c, "%s", err.text);
             break;
         case 'p':

@@ -261,6 +261,9 @@ static const struct cmd_opt cat_opts[] = {
     {'g', "group", "NAME", "share the steps with the other members of a group"},
     {'k', "key", "VAR", "with --group: steps with equal values of VAR one after the other"},
     {'t', "timeout", "DURATION", "give up when no step comes for this time"},
+    {'T', "transforms", "FILES",
+     "transform the steps by files in Lua (*.lua) and shared objects\n"
+     "(FILE[:ARG]), separated by '|'"},
     {'S', "switch", "SWITCH", "read only while 'flux stream switch' has turned this on"},
     {'K', "stay", NULL, "go on with writers that take the place of those that have gone"},
     {'r', "raw", NULL, "print the bytes of the variables, and nothing else"},
@@ -577,6 +580,9 @@ static int cmd_cat(struct cmd *c, int argc, char **argv)
         case 'k':
             opts.key = val;
             break;
+        case 'T':
+            opts.transforms = val;
+            break;
         case 'S':
             opts.onoff = val;
             break;
@@ -601,6 +607,8 @@ static int cmd_cat(struct cmd *c, int argc, char **argv)
         return cmd_usage_error(c, "--slice needs --var");
     if (cat.raw && cat.json)
         return cmd_usage_error(c, "--raw and --json exclude each other");
+    if (file && opts.transforms)
+        return cmd_usage_error(c, "--file and --transforms exclude each other");
     if (!file && !(h = cmd_handle(c)))
         return CMD_FAIL;
     cat.s = file ? flux_stream_open_file(argv[c->optind], &err)

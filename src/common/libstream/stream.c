@@ -22,6 +22,7 @@ void flux_stream_close(flux_stream_t *s)
     if (!s)
         return;
     stream_writer_close(s);
+    stream_view_destroy(s);
     stream_reader_close(s);
     stream_file_close(s);
     stream_records_close(s);
@@ -53,7 +54,7 @@ flux_stream_t *flux_stream_open(flux_t *h, const char *name, enum flux_stream_mo
         errmsg_fail(err, EINVAL, "a stream is opened for writing or for reading");
         return NULL;
     }
-    if (stream_config_file(name, &own, &held, err) < 0) {
+    if (stream_config_file(name, mode, &own, &held, err) < 0) {
         free(held);
         return NULL;
     }
@@ -65,7 +66,12 @@ flux_stream_t *flux_stream_open(flux_t *h, const char *name, enum flux_stream_mo
     }
     s->h = h;
     s->mode = mode;
-    rc = (mode == FLUX_STREAM_WRITE ? stream_writer_open : stream_reader_open)(s, &own, err);
+    rc = !own.transforms || !*own.transforms ? 0
+         : mode == FLUX_STREAM_READ          ? stream_view_create(s, own.transforms, err)
+         : (s->chain = stream_chain_parse(own.transforms, err)) ? 0
+                                                                : -1;
+    if (rc == 0)
+        rc = (mode == FLUX_STREAM_WRITE ? stream_writer_open : stream_reader_open)(s, &own, err);
     free(held);
     if (rc < 0) {
         flux_stream_close(s);
@@ -102,6 +108,11 @@ int flux_stream_end_step(flux_stream_t *s, double timeout, errmsg_t *err)
 uint64_t flux_stream_step(const flux_stream_t *s)
 {
     return s->step;
+}
+
+const char *flux_stream_fault(const flux_stream_t *s)
+{
+    return s->faults > 0 ? s->fault.text : NULL;
 }
 
 uint64_t flux_stream_epoch(const flux_stream_t *s)

@@ -98,10 +98,26 @@ struct flux_stream_opts {
      * continue with its steps, whose numbers are larger than all before.  The stream ends only when
      * it is removed. */
     bool stay;
+    /* Transforms of the steps, separated by '|': each is a file in Lua, if its name ends with
+     * ".lua", or else a shared object FILE[:ARGUMENT] (flux/stream_transform.h), which nobody but
+     * its owner can have changed; each gets the steps that the one before has made.
+     *
+     * Reader: flux_stream_begin_step() runs them, and the step that it begins has the variables
+     * that were put, as those of the writer of rank 0, and those that were kept, of all writers,
+     * where these have put them.  What was put is aligned for its type only.  A step that is
+     * dropped is released, and the next one is begun.
+     *
+     * Writer: flux_stream_end_step() runs them, so that what is dropped does not travel; not for a
+     * step that nobody would see.  They see what this writer has put.  In a writer that is not the
+     * only one, arrays that they put are of this writer only, unless they are pieces; and a step
+     * must be dropped by all writers, or by none.  If they fail the stream goes on without them:
+     * flux_stream_fault(). */
+    const char *transforms;
 };
 
 /* Join a stream.  `name`: 1 to 128 bytes without blanks.  `opts` may be NULL.  NULL with an error
- * message and EEXIST (there is a writer of this rank), EINVAL (a bad name or option), ETIMEDOUT
+ * message and EEXIST (there is a writer of this rank), EINVAL (a bad name or option, or a transform
+ * that cannot be loaded; also EPERM or an error of reading it), ETIMEDOUT
  * (not all writers, or readers, have come), EHOSTUNREACH (a writer cannot be reached from here),
  * EOPNOTSUPP (a group, and several writers), EEXIST (the group has another key), EINTR, ENOSYS (the
  * session has no module `stream`), or another errno. */
@@ -198,6 +214,10 @@ int flux_stream_skip(flux_stream_t *s, uint64_t step, errmsg_t *err);
  * -1 with the errors of flux_stream_put() and flux_stream_get(). */
 int flux_stream_put_all(flux_stream_t *to, flux_stream_t *from, uint32_t writer, errmsg_t *err);
 
+/* Add one variable of a writer like this. */
+int flux_stream_put_from(flux_stream_t *to, flux_stream_t *from, uint32_t writer, const char *var,
+                         errmsg_t *err);
+
 /* Writer: publish the step.  Waits, at most `timeout` seconds (< 0: any), for readers that block;
  * after ETIMEDOUT it may be called again.  Copies the variables; does nothing if nobody would see
  * the step.  Reader: release the step, of which no pointer may be used any longer.  0, or -1 with
@@ -230,6 +250,9 @@ int flux_stream_drain(flux_stream_t *s, double timeout, errmsg_t *err);
  * flux_stream_wait_readers(), when a reader has joined that has had later steps of an earlier
  * writer. */
 uint64_t flux_stream_step(const flux_stream_t *s);
+/* Writer: why its transforms were detached: a sentence with step, file and line, which is also in
+ * the log of the session.  NULL: they were not. */
+const char *flux_stream_fault(const flux_stream_t *s);
 /* How often the stream was begun, when a writer has joined, or by the step that a reader has: a
  * number that is 1 for the first writers, and rises when one of them is restarted, and takes its
  * rank again, or when writers come after all have left.  Writers that are restarted together have
@@ -247,8 +270,10 @@ uint64_t flux_stream_epoch(const flux_stream_t *s);
 /* Begin a step that all writers have ended.  Earlier ones that wait are released.  Waits at most
  * `timeout` seconds (< 0: any).  1 with its number in *step (which may be NULL); 0 at the end of
  * the stream: its writers have closed it, or, for a reader that stays, it was removed; -1 with an
- * error message and ETIMEDOUT, ENOENT (the step of this number cannot come any more), ECONNRESET (a
- * writer has died: which one, in which step and how, as far as the session knows it 2 seconds
+ * error message and ETIMEDOUT, ENOENT (the step of this number cannot come any more, or was dropped
+ * by a transform), ENOTRECOVERABLE (a transform has failed: in which step and line; this reader has
+ * left the stream, and can only be closed), ECONNRESET (a writer
+ * has died: which one, in which step and how, as far as the session knows it 2 seconds
  * later), ESTALE (this reader was evicted), EINVAL (the last step was not ended, or a
  * member of a group asks for another one than the next) or EPROTO.  In a group, numbers fall when a
  * step is given again. */
@@ -274,6 +299,11 @@ const char *flux_stream_pinned(flux_stream_t *s, uint32_t writer, size_t i);
  * ENOENT, EINVAL or ECONNRESET and an error message. */
 int flux_stream_get(flux_stream_t *s, uint32_t writer, const char *var, const void **data,
                     size_t *len, errmsg_t *err);
+
+/* Has a transform of this reader put the variable of this name into the step?  Its memory is that
+ * of the transform, and freed some time after flux_stream_end_step(), not only by
+ * flux_stream_close(). */
+bool flux_stream_derived(const flux_stream_t *s, const char *var);
 
 #define FLUX_STREAM_DIMS_MAX 16
 struct flux_stream_info {

@@ -17,6 +17,8 @@
  *    keep        writers
  *    readers     writers
  *    evict       writers   a duration
+ *    at-reader   readers   transforms
+ *    at-writer   writers   transforms
  *
  * The whole file is checked, whatever the name is.  The first element whose pattern matches is
  * used: its attributes override the options of the program, and all other options remain.  An
@@ -40,9 +42,10 @@
 
 #define FILE_MAX_BYTES (256u * 1024)
 #define WORD_MAX_BYTES 16
-#define VALUE_MAX_BYTES 256
+#define VALUE_MAX_BYTES 1024
 
-enum kind { TEXT, COUNT, SIZE, DURATION };
+/* READER and WRITER: texts that only that side uses. */
+enum kind { TEXT, READER, WRITER, COUNT, SIZE, DURATION };
 
 static const struct setting {
     const char *name;
@@ -59,6 +62,8 @@ static const struct setting {
     {"keep", COUNT, offsetof(struct flux_stream_opts, keep)},
     {"readers", COUNT, offsetof(struct flux_stream_opts, readers)},
     {"bytes", SIZE, offsetof(struct flux_stream_opts, bytes)},
+    {"at-reader", READER, offsetof(struct flux_stream_opts, transforms)},
+    {"at-writer", WRITER, offsetof(struct flux_stream_opts, transforms)},
     {"evict", DURATION, offsetof(struct flux_stream_opts, evict)},
     {"timeout", DURATION, offsetof(struct flux_stream_opts, timeout)},
 };
@@ -112,12 +117,12 @@ static int skip_all(struct parser *x, const char *begin, const char *end)
     return 0;
 }
 
-/* A name of lower-case letters; "" if there is none. */
+/* A name of lower-case letters and hyphens; "" if there is none. */
 static int word(struct parser *x, char out[WORD_MAX_BYTES])
 {
     size_t n = 0;
 
-    while (x->p < x->end && *x->p >= 'a' && *x->p <= 'z') {
+    while (x->p < x->end && ((*x->p >= 'a' && *x->p <= 'z') || *x->p == '-')) {
         if (n == WORD_MAX_BYTES - 1)
             return wrong(x, "the name is too long", "");
         out[n++] = *x->p++;
@@ -228,10 +233,12 @@ static int element(struct parser *x, struct element *e)
     return e->name[0] == '\0' ? wrong(x, "a stream has no name", "") : 0;
 }
 
-static int use(const struct element *e, struct flux_stream_opts *opts, char **held, errmsg_t *err)
+static int use(const struct element *e, enum flux_stream_mode mode, struct flux_stream_opts *opts,
+               char **held, errmsg_t *err)
 {
     static const size_t sizes[] = {
         [COUNT] = sizeof(uint32_t), [SIZE] = sizeof(uint64_t), [DURATION] = sizeof(double)};
+    enum kind other = mode == FLUX_STREAM_READ ? WRITER : READER;
     char *text = malloc(sizeof(e->texts));
 
     if (!text)
@@ -240,15 +247,17 @@ static int use(const struct element *e, struct flux_stream_opts *opts, char **he
     for (size_t i = 0; i < NSETTINGS; i++) {
         char *to = (char *)opts + settings[i].off;
 
-        if (e->has[i] && settings[i].kind == TEXT)
+        if (!e->has[i] || settings[i].kind == other)
+            continue;
+        if (settings[i].kind <= WRITER)
             *(const char **)(void *)to = text + i * VALUE_MAX_BYTES;
-        else if (e->has[i])
+        else
             memcpy(to, (const char *)&e->opts + settings[i].off, sizes[settings[i].kind]);
     }
     return 0;
 }
 
-int stream_config_apply(const char *text, size_t len, const char *name,
+int stream_config_apply(const char *text, size_t len, const char *name, enum flux_stream_mode mode,
                         struct flux_stream_opts *opts, char **held, errmsg_t *err)
 {
     struct parser x = {.p = text, .end = text + len, .line = 1, .err = err};
@@ -269,7 +278,7 @@ int stream_config_apply(const char *text, size_t len, const char *name,
         skip(&x, strlen("<stream"));
         if (element(&x, &e) < 0)
             return -1;
-        if (!*held && fnmatch(e.name, name, 0) == 0 && use(&e, opts, held, err) < 0)
+        if (!*held && fnmatch(e.name, name, 0) == 0 && use(&e, mode, opts, held, err) < 0)
             return -1;
     }
     skip(&x, strlen("</streams>"));
@@ -278,7 +287,8 @@ int stream_config_apply(const char *text, size_t len, const char *name,
     return x.p == x.end ? 0 : wrong(&x, "something follows </streams>", "");
 }
 
-int stream_config_file(const char *name, struct flux_stream_opts *opts, char **held, errmsg_t *err)
+int stream_config_file(const char *name, enum flux_stream_mode mode, struct flux_stream_opts *opts,
+                       char **held, errmsg_t *err)
 {
     const char *path = getenv("FLUX_STREAM_CONFIG");
     char *text = NULL;
@@ -291,7 +301,7 @@ int stream_config_file(const char *name, struct flux_stream_opts *opts, char **h
     if (file_read_all(path, FILE_MAX_BYTES, &text, &len) < 0)
         return errmsg_fail(err, errno, "the settings of streams, %s, cannot be read: %s", path,
                            strerror(errno));
-    if ((rc = stream_config_apply(text, len, name, opts, held, &why)) < 0)
+    if ((rc = stream_config_apply(text, len, name, mode, opts, held, &why)) < 0)
         errmsg_fail(err, errno, "the settings of streams, %s: %s", path, why.text);
     free(text);
     return rc;

@@ -146,7 +146,7 @@ static int record_formats(flux_stream_t *s, const block_t *b, tape_write_t *w, e
 static int record_pinned(flux_stream_t *s, uint32_t i, tape_write_t *w, errmsg_t *err)
 {
     struct stream_source *src = &s->sources[i];
-    int rc = stream_pin_read(src, err);
+    int rc = stream_view_on(s) ? 0 : stream_pin_read(src, err); /* else the step has them */
 
     s->tape_pins[i] = (struct tape_pin){{NULL, 0}, 0};
     s->tape_owners[i] = src->writer;
@@ -161,11 +161,13 @@ int stream_file_record(flux_stream_t *s, tape_write_t *w, errmsg_t *err)
     if (room(s) < 0)
         return errmsg_fail(err, ENOMEM, "out of memory to record stream '%s'", s->name);
     for (uint32_t i = 0; i < s->nsources; i++) {
-        const block_t *b = stream_reader_whole(s, i, err);
+        const void *data;
+        uint64_t len;
+        const block_t *b = stream_view_whole(s, i, &data, &len, err);
 
         if (!b || record_formats(s, b, w, err) < 0 || record_pinned(s, i, w, err) < 0)
             return -1;
-        s->blocks[i] = (struct tape_block){s->sources[i].steps[0].data, s->sources[i].steps[0].len};
+        s->blocks[i] = (struct tape_block){data, len};
     }
     if (tape_write_pins(w, s->tape_pins, s->tape_owners, err) < 0)
         return -1;
@@ -173,7 +175,7 @@ int stream_file_record(flux_stream_t *s, tape_write_t *w, errmsg_t *err)
 }
 
 static int put_var(flux_stream_t *to, flux_stream_t *from, const struct block_var *v,
-                   const struct inlet_step *step, errmsg_t *err)
+                   const void *data, errmsg_t *err)
 {
     const stream_format_t *f;
     uint64_t id;
@@ -183,8 +185,7 @@ static int put_var(flux_stream_t *to, flux_stream_t *from, const struct block_va
     if (id > 0 &&
         (!(f = stream_records_format(from, id, err)) || stream_records_define(to, f, err) < 0))
         return -1;
-    return stream_writer_put(to, v->name, v->desc, v->desc_len, (const char *)step->data + v->off,
-                             v->len, err);
+    return stream_writer_put(to, v->name, v->desc, v->desc_len, data, v->len, err);
 }
 
 /* Is the value that `to` keeps the one that a writer has pinned? */
@@ -228,7 +229,7 @@ static int put_pinned(flux_stream_t *to, flux_stream_t *from, uint32_t writer, c
             return -1;
         if (!block_find(b, v->name) &&
             !(next ? to->pinned && block_find(to->pinned, v->name) : kept(to, src, v)) &&
-            put_var(to, from, v, &src->pin, err) < 0)
+            put_var(to, from, v, (const char *)src->pin.data + v->off, err) < 0)
             return -1;
     }
     if (rc > 0) {
@@ -238,19 +239,37 @@ static int put_pinned(flux_stream_t *to, flux_stream_t *from, uint32_t writer, c
     return rc < 0 ? -1 : 0;
 }
 
+int flux_stream_put_from(flux_stream_t *to, flux_stream_t *from, uint32_t writer, const char *var,
+                         errmsg_t *err)
+{
+    struct stream_found f;
+    const void *data;
+    size_t len;
+    int rc;
+
+    if (to->mode != FLUX_STREAM_WRITE)
+        return errmsg_fail(err, EINVAL, "stream '%s' was opened for reading", to->name);
+    if (flux_stream_get(from, writer, var, &data, &len, err) < 0)
+        return -1;
+    rc = stream_reader_find(from, writer, var, &f, err);
+    return rc < 0 ? -1 : put_var(to, from, f.var, data, err);
+}
+
 int flux_stream_put_all(flux_stream_t *to, flux_stream_t *from, uint32_t writer, errmsg_t *err)
 {
-    block_t *b = stream_reader_whole(from, writer, err);
-    const struct stream_source *src;
+    const void *data;
+    uint64_t len;
+    block_t *b = stream_view_whole(from, writer, &data, &len, err);
 
     if (!b)
         return -1;
     if (to->mode != FLUX_STREAM_WRITE)
         return errmsg_fail(err, EINVAL, "stream '%s' was opened for reading", to->name);
-    src = &from->sources[writer];
     for (size_t i = 0; i < block_count(b); i++) {
-        if (put_var(to, from, block_at(b, i), &src->steps[0], err) < 0)
+        const struct block_var *v = block_at(b, i);
+
+        if (put_var(to, from, v, (const char *)data + v->off, err) < 0)
             return -1;
     }
-    return put_pinned(to, from, writer, b, err);
+    return stream_view_on(from) ? 0 : put_pinned(to, from, writer, b, err);
 }

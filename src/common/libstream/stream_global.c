@@ -50,8 +50,8 @@ static int check_format(flux_stream_t *s, const char *var, const struct flux_str
     return stream_records_define(s, f, err);
 }
 
-int flux_stream_put_array(flux_stream_t *s, const char *var, const struct flux_stream_array *array,
-                          const void *data, errmsg_t *err)
+int stream_global_describe(const char *var, const struct flux_stream_array *array, uint8_t *desc,
+                           size_t *len, uint64_t *elems, size_t *elem, errmsg_t *err)
 {
     struct stream_shape shape = {.name = var,
                                  .kind = array->ndims == 0 ? STREAM_VALUE
@@ -65,21 +65,15 @@ int flux_stream_put_array(flux_stream_t *s, const char *var, const struct flux_s
                                  .order = STREAM_NATIVE,
                                  .memory = array->columns ? STREAM_COLUMNS : STREAM_ROWS,
                                  .ndims = array->ndims};
-    uint8_t desc[BLOCK_DESC_MAX];
     stream_array_t *a;
     bool empty = false;
     int rc = -1;
 
-    if (s->mode != FLUX_STREAM_WRITE)
-        return errmsg_fail(err, EINVAL, "stream '%s' was opened for reading", s->name);
     if (!shape.type || (!array->format && stream_elem_size(shape.type) == 0) ||
         array->ndims > STREAM_NDIMS_MAX)
         return errmsg_fail(err, EINVAL,
-                           "variable '%.127s' of stream '%s': type '%.20s' with %u "
-                           "dimensions is not possible",
-                           var, s->name, array->type ? array->type : "", array->ndims);
-    if (array->format && check_format(s, var, array, data, err) < 0)
-        return -1;
+                           "variable '%.127s': type '%.20s' with %u dimensions is not possible",
+                           var, array->type ? array->type : "", array->ndims);
     for (unsigned i = 0; i < array->ndims; i++) {
         if (shape.kind == STREAM_GLOBAL)
             shape.extents[i] = array->shape[i];
@@ -91,18 +85,35 @@ int flux_stream_put_array(flux_stream_t *s, const char *var, const struct flux_s
     if ((empty || stream_array_add(a, 0, shape.kind == STREAM_GLOBAL ? array->offset : NULL,
                                    array->ndims > 0 ? array->count : NULL, err) == 0) &&
         stream_array_seal(a, err) == 0) {
-        size_t len = stream_array_encoded(a);
-        uint64_t elems = empty ? 0 : stream_array_piece(a, 0).elems;
-
-        INVARIANT(1, len <= sizeof(desc));
+        *len = stream_array_encoded(a);
+        INVARIANT(1, *len <= BLOCK_DESC_MAX);
         stream_array_encode(a, desc);
-        rc = array->format && !stream_format_flat(array->format)
-                 ? stream_writer_put_records(s, var, desc, len, array->format, data, elems, err)
-                 : stream_writer_put(s, var, desc, len, data, elems * stream_array_shape(a)->elem,
-                                     err);
+        *elems = empty ? 0 : stream_array_piece(a, 0).elems;
+        *elem = stream_array_shape(a)->elem;
+        rc = 0;
     }
     stream_array_destroy(a);
     return rc;
+}
+
+int flux_stream_put_array(flux_stream_t *s, const char *var, const struct flux_stream_array *array,
+                          const void *data, errmsg_t *err)
+{
+    uint8_t desc[BLOCK_DESC_MAX];
+    uint64_t elems;
+    errmsg_t why;
+    size_t elem;
+    size_t len;
+
+    if (s->mode != FLUX_STREAM_WRITE)
+        return errmsg_fail(err, EINVAL, "stream '%s' was opened for reading", s->name);
+    if (array->format && check_format(s, var, array, data, err) < 0)
+        return -1;
+    if (stream_global_describe(var, array, desc, &len, &elems, &elem, &why) < 0)
+        return errmsg_fail(err, errno, "stream '%s': %s", s->name, why.text);
+    if (array->format && !stream_format_flat(array->format))
+        return stream_writer_put_records(s, var, desc, len, array->format, data, elems, err);
+    return stream_writer_put(s, var, desc, len, data, elems * elem, err);
 }
 
 /* --- reading --- */

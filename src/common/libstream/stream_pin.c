@@ -161,9 +161,15 @@ int stream_pin_read(struct stream_source *src, errmsg_t *err)
 const char *flux_stream_pinned(flux_stream_t *s, uint32_t writer, size_t i)
 {
     const struct block_var *v;
+    size_t hidden = 0;
 
     if (!s->begun || writer >= s->nsources || stream_pin_read(&s->sources[writer], NULL) <= 0)
         return NULL;
-    v = block_at(s->sources[writer].pinned, i);
+    for (size_t k = 0; stream_view_on(s) && k <= i + hidden; k++) {
+        if (!(v = block_at(s->sources[writer].pinned, k)))
+            return NULL;
+        hidden += stream_view_hides(s, v->name);
+    }
+    v = block_at(s->sources[writer].pinned, i + hidden);
     return v ? v->name : NULL;
 }

@@ -1,5 +1,5 @@
-/* What stream.c, stream_join.c, stream_writer.c, stream_reader.c, stream_global.c, stream_pin.c and
- * stream_file.c share. */
+/* What stream.c, stream_join.c, stream_writer.c, stream_reader.c, stream_global.c, stream_pin.c,
+ * stream_view.c, stream_sift.c and stream_file.c share. */
 #ifndef STREAM_PRIVATE_H
 #define STREAM_PRIVATE_H
 
@@ -8,6 +8,7 @@
 #include "libflux/future.h"
 #include "libstream/array.h"
 #include "libstream/block.h"
+#include "libstream/chain.h"
 #include "libstream/inlet.h"
 #include "libstream/knock.h"
 #include "libstream/outlet.h"
@@ -101,6 +102,14 @@ struct flux_stream {
     struct stream_converted *converted; /* records, for the step */
 
     hmap_t *formats; /* of records, by id, on both sides; NULL: none yet */
+
+    stream_chain_t *chain;    /* transforms of this side; NULL: none */
+    struct stream_view *view; /* what a reader sees through them: see stream_view.c */
+    uint32_t rank;            /* of this writer; see stream_sift.c: */
+    bool sifted;              /* the transforms have had the step */
+    char *own;                /* the step, which has its place in memory of this process */
+    errmsg_t fault;           /* why transforms were detached, */
+    uint64_t faults;          /* and how often */
 };
 
 /* The variables that a writer has put into the current step; NULL with an error message. */
@@ -111,6 +120,7 @@ struct stream_found {
     const struct inlet_step *step; /* or its pin block */
     inlet_t *in;                   /* from which the value comes; NULL: it is here */
     struct inlet_value val;
+    bool made; /* by a transform of this reader */
 };
 /* Find a variable of a writer in the step that was begun, or else in its pin block.  1; 0: there is
  * none; -1 with an error message. */
@@ -143,6 +153,39 @@ int stream_async_fd(flux_stream_t *s, errmsg_t *err);
 /* stream_reader_block(), and have the values of all its variables in their places. */
 block_t *stream_reader_whole(flux_stream_t *s, uint32_t writer, errmsg_t *err);
 
+/* Give a reader transforms.  0, or -1 with an error message. */
+int stream_view_create(flux_stream_t *s, const char *transforms, errmsg_t *err);
+void stream_view_destroy(flux_stream_t *s);
+/* Transform the step that was begun.  1; 0: it was dropped, and is ended; -1 with an error message,
+ * and the step is not begun any more. */
+int stream_view_begin(flux_stream_t *s, errmsg_t *err);
+void stream_view_end(flux_stream_t *s); /* the step has ended */
+/* Has a transform failed before?  0, or -1 with an error message. */
+int stream_view_failed(const flux_stream_t *s, errmsg_t *err);
+/* Does the view answer for stream_reader_find()?  Then *rc is the answer. */
+bool stream_view_find(flux_stream_t *s, uint32_t writer, const char *var, struct stream_found *f,
+                      int *rc);
+bool stream_view_on(const flux_stream_t *s);
+/* Is the variable of this name in the step as it has come not shown? */
+bool stream_view_hides(const flux_stream_t *s, const char *var);
+/* flux_stream_var(), while the view is on. */
+const char *stream_view_name(flux_stream_t *s, uint32_t writer, size_t i);
+/* The block of what a reader sees of a writer, and its bytes: those of the step, or a copy, which
+ * has the pinned variables too.  NULL with an error message. */
+block_t *stream_view_whole(flux_stream_t *s, uint32_t writer, const void **data, uint64_t *len,
+                           errmsg_t *err);
+
+/* Transform what was put, once in a step.  false: the step is dropped. */
+bool stream_sift(flux_stream_t *s);
+/* Give the step its place in memory of this process.  0, or -1 with ENOMEM and an error message. */
+int stream_sift_place(flux_stream_t *s, errmsg_t *err);
+/* Put what is in that place. */
+void stream_sift_unplace(flux_stream_t *s);
+/* The description (block.h) of what a transform has put; `alone`: no other writer has a piece.  0,
+ * or -1 with an error message. */
+int stream_sift_describe(const char *var, const struct flux_transform_array *a, bool alone,
+                         uint8_t *desc, size_t *len, errmsg_t *err);
+
 /* Count the bytes that the reader has requested, and those of them that were copied. */
 static inline void stream_reader_asked(flux_stream_t *s, uint64_t asked, uint64_t copied)
 {
@@ -164,6 +207,10 @@ void stream_records_release(flux_stream_t *s); /* the step has ended */
 void stream_records_close(flux_stream_t *s);
 /* Describe a variable of the step as a whole: NULL with an error message. */
 stream_array_t *stream_global_array(flux_stream_t *s, const char *var, errmsg_t *err);
+/* The description (block.h) of an array, in BLOCK_DESC_MAX bytes, its number of elements and the
+ * bytes of each.  0, or -1 with an error message. */
+int stream_global_describe(const char *var, const struct flux_stream_array *array, uint8_t *desc,
+                           size_t *len, uint64_t *elems, size_t *elem, errmsg_t *err);
 /* The number of elements of a writer in it. */
 uint64_t stream_global_elems(const stream_array_t *a, uint32_t writer);
 

@@ -22,6 +22,8 @@
  * learns the last complete step from this reader, when the reader joins; a successor that has begun
  * before may publish numbers that were read already.  Such steps are skipped: invariant 2.
  *
+ * If the reader has transforms, a step that was begun is shown as these make it: stream_view.c.
+ *
  * Failure: see flux_stream_begin_step().  When one of several writers has closed its end, no
  * further step can be complete: this is the end of the stream.
  */
@@ -588,20 +590,15 @@ static int agree(flux_stream_t *s, int slot, uint64_t least, errmsg_t *err)
     return waits > 0 ? 0 : 1;
 }
 
-int flux_stream_begin_step(flux_stream_t *s, uint64_t which, double timeout, uint64_t *step,
-                           errmsg_t *err)
+/* Begin a step as it has come. */
+static int begin(flux_stream_t *s, uint64_t which, double until, double timeout, uint64_t *step,
+                 errmsg_t *err)
 {
-    double until = timeout < 0. ? INFINITY : clock_now() + timeout;
     uint64_t before = s->stay && s->want.group[0] == '\0' ? s->took.step : 0;
     uint64_t least = which >= FLUX_STREAM_NEWEST || which < before ? before : which;
     bool last = false;
     int rc;
 
-    if (s->mode != FLUX_STREAM_READ || s->begun)
-        return errmsg_fail(err, EINVAL,
-                           s->begun ? "step %" PRIu64 " of stream '%s' was not ended"
-                                    : "step %" PRIu64 " of stream '%s' is written, not read",
-                           s->step, s->name);
     if (s->tape)
         return stream_file_begin(s, which, step, err);
     if (s->want.group[0] != '\0' && which != FLUX_STREAM_NEXT)
@@ -640,11 +637,36 @@ int flux_stream_begin_step(flux_stream_t *s, uint64_t which, double timeout, uin
     return 1;
 }
 
+int flux_stream_begin_step(flux_stream_t *s, uint64_t which, double timeout, uint64_t *step,
+                           errmsg_t *err)
+{
+    double until = timeout < 0. ? INFINITY : clock_now() + timeout;
+    int rc;
+
+    if (s->mode != FLUX_STREAM_READ || s->begun)
+        return errmsg_fail(err, EINVAL,
+                           s->begun ? "step %" PRIu64 " of stream '%s' was not ended"
+                                    : "step %" PRIu64 " of stream '%s' is written, not read",
+                           s->step, s->name);
+    if (stream_view_failed(s, err) < 0)
+        return -1;
+    while ((rc = begin(s, which, until, timeout, step, err)) == 1 && s->chain) {
+        if ((rc = stream_view_begin(s, err)) != 0)
+            return rc;
+        if (which < FLUX_STREAM_NEWEST)
+            return errmsg_fail(err, ENOENT,
+                               "step %" PRIu64 " of stream '%s' was dropped by a transform", which,
+                               s->name);
+    }
+    return rc;
+}
+
 int stream_reader_end(flux_stream_t *s, errmsg_t *err)
 {
     if (!s->begun)
         return errmsg_fail(err, EINVAL, "stream '%s' has no step that was begun", s->name);
     s->begun = false;
+    stream_view_end(s);
     stream_records_release(s);
     for (uint32_t i = 0; i < s->nsources; i++)
         release(&s->sources[i], HEAD);
@@ -687,6 +709,8 @@ int stream_reader_find(flux_stream_t *s, uint32_t writer, const char *var, struc
 
     if (!b)
         return -1;
+    if (stream_view_find(s, writer, var, f, &rc))
+        return rc;
     src = &s->sources[writer];
     *f = (struct stream_found){.var = block_find(b, var), .step = &src->steps[HEAD], .in = src->in};
     if (!f->var) {
@@ -713,8 +737,11 @@ block_t *stream_reader_whole(flux_stream_t *s, uint32_t writer, errmsg_t *err)
 const char *flux_stream_var(flux_stream_t *s, uint32_t writer, size_t i)
 {
     block_t *b = stream_reader_block(s, writer, NULL);
-    const struct block_var *v = b ? block_at(b, i) : NULL;
+    const struct block_var *v;
 
+    if (b && stream_view_on(s))
+        return stream_view_name(s, writer, i);
+    v = b ? block_at(b, i) : NULL;
     return v ? v->name : NULL;
 }
 
@@ -735,7 +762,7 @@ int flux_stream_get(flux_stream_t *s, uint32_t writer, const char *var, const vo
         return -1;
     *len = f.val.len;
     *data = (const char *)f.step->data + f.val.off;
-    if (s->sources[writer].in) /* else it is a file */
+    if (s->sources[writer].in && !f.made) /* else it is a file, or here */
         inlet_get_stats(s->sources[writer].in, &st);
     stream_reader_asked(s, *len, st.far ? *len : 0);
     return 0;

@@ -15,6 +15,10 @@
  *    cc -shared -fPIC -o same.so same.c
  *    flux stream transform heat --out=same --so=./same.so
  *
+ * A transform runs in a process of its own, as here, or in the programs that read or write a stream
+ * (`transforms` in struct flux_stream_opts, flux/stream.h).  In a writer, its input is what that
+ * writer has put.
+ *
  * This header requires no other part of Flux.  All functions are called from one thread.
  */
 #ifndef FLUX_STREAM_TRANSFORM_H
@@ -28,9 +32,10 @@
 extern "C" {
 #endif
 
-#define FLUX_TRANSFORM_ABI 1
+#define FLUX_TRANSFORM_ABI 2
 #define FLUX_TRANSFORM_DIMS 16
-/* Rank of a variable: a whole global array, or the array of the only writer. */
+/* Rank of a variable: a whole global array, or the array of the only writer.  In a writer: what
+ * that writer has put. */
 #define FLUX_TRANSFORM_ALL UINT32_MAX
 
 /* Elements without gaps in memory. */
@@ -43,6 +48,12 @@ struct flux_transform_array {
     bool columns; /* the first dimension is the fastest, as in Fortran; else the last one */
     const void *data;
     size_t size; /* bytes; put() ignores it */
+    /* In one of several writers: this is the piece of a global array.  An array that is put is such
+     * a piece as well, or else an array of that writer alone; but anywhere else, where nobody has
+     * another piece, each array that is put is a whole global array. */
+    bool piece;
+    uint64_t shape[FLUX_TRANSFORM_DIMS];
+    uint64_t offset[FLUX_TRANSFORM_DIMS];
 };
 
 /* A step, valid during the call. */
@@ -60,7 +71,11 @@ struct flux_transform_step {
      * destroy(), and may be those of an input.  0, or -1 as above. */
     int (*put)(const struct flux_transform_step *st, const char *var,
                const struct flux_transform_array *a);
-    /* The error message of a failed get() or put(). */
+    /* Let the result have a variable of the first input as it is, records too, or all variables
+     * (`var` is NULL).  What is put under the name of one replaces it.  Without this, the result
+     * has only what is put.  0, or -1 as above. */
+    int (*keep)(const struct flux_transform_step *st, const char *var);
+    /* The error message of a failed get(), put() or keep(). */
     const char *(*why)(const struct flux_transform_step *st);
 };
 
@@ -71,8 +86,8 @@ struct flux_transform {
      * error message in `text` of `size` bytes.  The function may be NULL: then the state is
      * NULL. */
     void *(*create)(const char *arg, char *text, size_t size);
-    /* Compute a step.  1: publish the variables that were put; 0: publish no step; -1 with an error
-     * message in `text`, or with an empty one after get() or put() has failed. */
+    /* Compute a step.  1: its variables are those that were put or kept; 0: drop the step; -1 with
+     * an error message in `text`, or with an empty one after get(), put() or keep() has failed. */
     int (*step)(void *state, const struct flux_transform_step *st, char *text, size_t size);
     void (*destroy)(void *state); /* may be NULL */
 };

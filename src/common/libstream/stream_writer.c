@@ -10,6 +10,8 @@
  * paused, or before the time that the limit permits, waits with its data, before it waits for
  * readers.
  *
+ * If the writer has transforms, these come first: stream_sift.c.
+ *
  * A step that is pending (stream_async.c) comes before all that is done with the next one.
  *
  * A writer that was killed has not counted its last steps.  Readers that stay know the last one
@@ -140,6 +142,7 @@ int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
     if (outlet_wait(s->out, opts->readers, timeout, err) < 0)
         return -1;
     s->alone = w.size == 1;
+    s->rank = w.rank;
     if (s->alone && out.epoch > 1 && out.stays > opts->readers)
         (void)outlet_wait(s->out, out.stays, STAY_SECONDS, NULL);
     if (s->step < outlet_seen(s->out))
@@ -344,6 +347,7 @@ void stream_writer_close(flux_stream_t *s)
         flux_handle_wait(s->h, 0.); /* sends it now; not inside a module, which does not wait */
     }
     outlet_destroy(s->out);
+    free(s->own);
     block_destroy(s->vars);
     block_destroy(s->pinned);
     hmap_destroy(s->pins);
@@ -453,6 +457,9 @@ static void forget(flux_stream_t *s)
 {
     s->placed = NULL;
     s->reserved = 0;
+    s->sifted = false;
+    free(s->own);
+    s->own = NULL;
     block_clear(s->vars);
 }
 
@@ -538,11 +545,20 @@ static int fill(flux_stream_t *s, char *buf, errmsg_t *err)
     return 0;
 }
 
-int flux_stream_place(flux_stream_t *s, double timeout, errmsg_t *err)
+/* Give the step its place, in the memory of the stream. */
+static int place(flux_stream_t *s, double timeout, errmsg_t *err)
 {
-    uint64_t size;
+    uint64_t size = block_size(s->vars);
     void *buf;
 
+    if (begin(s, size, timeout, &buf, err) < 0)
+        return -1;
+    s->placed = buf;
+    return 0;
+}
+
+int flux_stream_place(flux_stream_t *s, double timeout, errmsg_t *err)
+{
     if (s->mode != FLUX_STREAM_WRITE || s->placed)
         return errmsg_fail(err, EINVAL,
                            s->placed ? "step %" PRIu64 " of stream '%s' has its place already"
@@ -554,14 +570,12 @@ int flux_stream_place(flux_stream_t *s, double timeout, errmsg_t *err)
         stream_writer_forget(s);
         return -1;
     }
-    size = block_size(s->vars);
-    if (begin(s, size, timeout, &buf, err) < 0) {
+    if ((s->chain && !s->sifted ? stream_sift_place(s, err) : place(s, timeout, err)) < 0) {
         if (errno != ETIMEDOUT)
             stream_writer_forget(s);
         return -1;
     }
-    s->placed = buf;
-    if (fill(s, buf, err) < 0) {
+    if (fill(s, s->placed, err) < 0) {
         stream_writer_forget(s);
         return -1;
     }
@@ -615,6 +629,10 @@ int stream_writer_end(flux_stream_t *s, double timeout, errmsg_t *err)
                            "step %" PRIu64 " of stream '%s' has variables without data: place it, "
                            "and write them",
                            s->step, s->name);
+    if ((s->chain || s->own) && (outlet_wanted(s->out) || s->pins || s->own) && !stream_sift(s)) {
+        stream_writer_next(s);
+        return stream_writer_report(s, err);
+    }
     if ((s->paused || s->limit > 0.) && !s->cleared && hold(s, &timeout, err) < 0) {
         if (errno == ECANCELED)
             stream_writer_forget(s);

@@ -56,6 +56,9 @@ static const char script_key = 's', function_key = 'f', kept_key = 'k';
 struct view {
     struct tarray a;
     uint64_t epoch; /* 0: the data follow */
+    bool piece;     /* as in struct flux_transform_array */
+    uint64_t shape[TARRAY_DIMS];
+    uint64_t offset[TARRAY_DIMS];
 };
 #define VIEW_SIZE ((sizeof(struct view) + 63) / 64 * 64)
 #define ARRAY_NAME "array"
@@ -103,8 +106,22 @@ static void *array_push(lua_State *L, const struct tarray *shape)
     v->a = a;
     v->a.data = (char *)v + VIEW_SIZE;
     v->epoch = 0;
+    v->piece = false;
     luaL_setmetatable(L, ARRAY_NAME);
     return (char *)v + VIEW_SIZE;
+}
+
+/* Let the array at the top of the stack, which has the shape of the one at 1, be the same piece.
+ * Returns 1: it is the result of a function. */
+static int same_piece(lua_State *L)
+{
+    const struct view *from = lua_touserdata(L, 1);
+    struct view *v = lua_touserdata(L, -1);
+
+    v->piece = from->piece;
+    memcpy(v->shape, from->shape, sizeof(v->shape));
+    memcpy(v->offset, from->offset, sizeof(v->offset));
+    return 1;
 }
 
 static void *line_push(lua_State *L, enum stream_type type, uint64_t n)
@@ -196,7 +213,7 @@ static int m_scale(lua_State *L)
 
     shape.type = STREAM_F64;
     tarray_scale(a, factor, offset, array_push(L, &shape));
-    return 1;
+    return same_piece(L);
 }
 
 static enum stream_type type_at(lua_State *L, int arg)
@@ -217,7 +234,7 @@ static int m_convert(lua_State *L)
     shape.type = type_at(L, 2);
     if (tarray_convert(a, shape.type, array_push(L, &shape), &err) < 0)
         return luaL_error(L, "%s", err.text);
-    return 1;
+    return same_piece(L);
 }
 
 /* pairs:adjacency(n): the begin of the neighbors of each number, and the neighbors */
@@ -254,7 +271,8 @@ static int m_copy(lua_State *L)
     struct tarray_part p;
 
     tarray_part_init(&p, a);
-    return part_push(L, a, &p);
+    part_push(L, a, &p);
+    return same_piece(L);
 }
 
 static int m_rows(lua_State *L)
@@ -264,7 +282,8 @@ static int m_rows(lua_State *L)
 
     tarray_part_init(&p, a);
     p.columns = false;
-    return part_push(L, a, &p);
+    part_push(L, a, &p);
+    return same_piece(L);
 }
 
 static int m_columns(lua_State *L)
@@ -274,7 +293,8 @@ static int m_columns(lua_State *L)
 
     tarray_part_init(&p, a);
     p.columns = true;
-    return part_push(L, a, &p);
+    part_push(L, a, &p);
+    return same_piece(L);
 }
 
 static int m_transpose(lua_State *L)
@@ -369,7 +389,17 @@ static const luaL_Reg methods[] = {
     {NULL, NULL},
 };
 
-/* a[i] (from 0), a.type, a.shape, and the methods (a table, upvalue 1) */
+static void numbers_push(lua_State *L, const uint64_t *n, unsigned ndims)
+{
+    lua_createtable(L, (int)ndims, 0);
+    for (unsigned k = 0; k < ndims; k++) {
+        lua_pushinteger(L, (lua_Integer)n[k]);
+        lua_rawseti(L, -2, k + 1);
+    }
+}
+
+/* a[i] (from 0), a.type, a.shape, a.offset and a.whole (of a piece), and the methods (a table,
+ * upvalue 1) */
 static int array_index(lua_State *L)
 {
     struct view *v = luaL_checkudata(L, 1, ARRAY_NAME);
@@ -389,13 +419,13 @@ static int array_index(lua_State *L)
     name = luaL_checkstring(L, 2);
     if (strcmp(name, "type") == 0)
         lua_pushstring(L, stream_elem_name(v->a.type));
-    else if (strcmp(name, "shape") == 0) {
-        lua_createtable(L, (int)v->a.ndims, 0);
-        for (unsigned k = 0; k < v->a.ndims; k++) {
-            lua_pushinteger(L, (lua_Integer)v->a.count[k]);
-            lua_rawseti(L, -2, k + 1);
-        }
-    } else
+    else if (strcmp(name, "shape") == 0)
+        numbers_push(L, v->a.count, v->a.ndims);
+    else if (v->piece && strcmp(name, "offset") == 0)
+        numbers_push(L, v->offset, v->a.ndims);
+    else if (v->piece && strcmp(name, "whole") == 0)
+        numbers_push(L, v->shape, v->a.ndims);
+    else
         lua_getfield(L, lua_upvalueindex(1), name);
     return 1;
 }
@@ -497,6 +527,9 @@ static int s_get(lua_State *L)
                            .columns = a.columns,
                            .data = a.data};
     memcpy(v->a.count, a.count, sizeof(v->a.count));
+    memcpy(v->shape, a.shape, sizeof(v->shape));
+    memcpy(v->offset, a.offset, sizeof(v->offset));
+    v->piece = a.piece;
     v->epoch = s->epoch;
     luaL_setmetatable(L, ARRAY_NAME);
     tarray_finish(&v->a);
@@ -535,27 +568,42 @@ static int s_put(lua_State *L)
     const char *name = luaL_checkstring(L, 2);
     struct flux_transform_array out = {0};
     const struct tarray *a;
+    const struct view *v;
 
     lua_settop(L, 3);
     if (lua_type(L, 3) != LUA_TUSERDATA)
         to_array(L, 3);
     a = array_at(L, 3);
+    v = lua_touserdata(L, 3);
     keep(L);
     out.type = stream_elem_name(a->type);
     out.ndims = a->ndims;
     out.columns = a->columns;
     out.data = a->data;
     memcpy(out.count, a->count, sizeof(out.count));
+    out.piece = v->piece;
+    memcpy(out.shape, v->shape, sizeof(out.shape));
+    memcpy(out.offset, v->offset, sizeof(out.offset));
     if (s->st->put(s->st, name, &out) < 0)
         return luaL_error(L, "%s", s->st->why(s->st));
     return 0;
 }
 
+/* step:keep([name...]) */
+static int s_keep(lua_State *L)
+{
+    const struct script *s = step_at(L, 1);
+    int n = lua_gettop(L);
+
+    for (int i = 2; i <= n || (n == 1 && i == 2); i++) {
+        if (s->st->keep(s->st, n == 1 ? NULL : luaL_checkstring(L, i)) < 0)
+            return luaL_error(L, "%s", s->st->why(s->st));
+    }
+    return 0;
+}
+
 static const luaL_Reg step_methods[] = {
-    {"names", s_names},
-    {"get", s_get},
-    {"put", s_put},
-    {NULL, NULL},
+    {"names", s_names}, {"get", s_get}, {"put", s_put}, {"keep", s_keep}, {NULL, NULL},
 };
 
 /* step.number, step.inputs, and the methods (a table, upvalue 1) */

@@ -578,6 +578,7 @@ class Handle:
         transport: Optional[str] = None,
         secure: Optional[bool] = None,
         share: Optional[bool] = None,
+        transforms: Optional[str] = None,
     ) -> StreamWriter:
         """Open a stream for writing: as writer `rank` of a group of `size`.
 
@@ -585,10 +586,12 @@ class Handle:
         never). `keep`: steps kept for readers that come later. `readers`: wait for as many, at most
         `timeout` seconds. `transport`: "auto", "tcp" or "ring"; `secure`: encrypt TCP, and
         `share`: share one connection with others between the same hosts, whatever the session does.
+        `transforms`: files in Lua and shared objects, separated by "|", which change each step
+        before it is published (flux-stream(3)).
         """
         options: Dict[str, Any] = {"rank": rank, "size": size, "evict": evict, "keep": keep}
         options.update(readers=readers, timeout=timeout, transport=transport)
-        options.update(secure=secure, share=share)
+        options.update(secure=secure, share=share, transforms=transforms)
         return StreamWriter(self, name, options)
 
     def stream_reader(
@@ -606,6 +609,7 @@ class Handle:
         transport: Optional[str] = None,
         secure: Optional[bool] = None,
         share: Optional[bool] = None,
+        transforms: Optional[str] = None,
     ) -> StreamReader:
         """Open a stream for reading, when all its writers are there, within `timeout` seconds.
 
@@ -615,10 +619,11 @@ class Handle:
         one member of it, and to another one if that member does not end it; `key`: the variable of
         which steps with equal values are in order. `switch`: steps come only while it is on
         (`stream_switch()`). `stay`: go on with writers that take the place of those that have gone.
-        `transport`, `secure`, `share`: as of a writer.
+        `transport`, `secure`, `share`: as of a writer. `transforms`: the same, for each step that is
+        begun.
         """
         options = {"policy": policy, "depth": depth, "bytes": max_bytes, "timeout": timeout}
-        options.update(group=group, key=key, onoff=switch, stay=stay)
+        options.update(group=group, key=key, onoff=switch, stay=stay, transforms=transforms)
         options.update(transport=transport, secure=secure, share=share)
         return StreamReader(self, name, options)
 

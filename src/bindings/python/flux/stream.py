@@ -100,7 +100,7 @@ class _Stream:
         handle._check()
         err = ffi.new("errmsg_t *")
         yes_or_no = {name: options.pop(name) for name in ("secure", "share")}
-        names = ("policy", "group", "key", "onoff", "transport")
+        names = ("policy", "group", "key", "onoff", "transport", "transforms")
         texts = {name: options.pop(name, None) for name in names}
         for what, flag in yes_or_no.items():
             texts[what] = None if flag is None else "yes" if flag else "no"
@@ -329,6 +329,12 @@ class StreamWriter(_Stream):
             fail_with(err)
         self._data.clear()
         return rc == 1
+
+    @property
+    def fault(self) -> Optional[str]:
+        """Why the transforms of the stream were detached, or None (flux_stream_fault(3))."""
+        text = lib.flux_stream_fault(self._pointer())
+        return _c.string(text) if text else None
 
     def wait_step(self, timeout: Optional[float] = None) -> None:
         """Wait until the step that is pending is published; at once if there is none."""
@@ -593,6 +599,8 @@ class Step:
         name = _c.text(variable, "the variable")
         if lib.flux_stream_get(pointer, writer, name, data, length, err) < 0:
             fail_with(err)
+        if lib.flux_stream_derived(pointer, name):  # the memory goes with the step: copy it
+            return memoryview(bytes(ffi.buffer(data[0], length[0])) if length[0] else b"")
         return _c.view_of(pointer, data[0], length[0])
 
     def inquire(self, variable: str, writer: Optional[int] = None) -> Variable:

@@ -14,7 +14,7 @@ static errmsg_t err;
 static int apply(const char *text, const char *name, struct flux_stream_opts *opts, char **held)
 {
     *held = NULL;
-    return stream_config_apply(text, strlen(text), name, opts, held, &err);
+    return stream_config_apply(text, strlen(text), name, FLUX_STREAM_READ, opts, held, &err);
 }
 
 START_TEST(settings)
@@ -44,6 +44,26 @@ START_TEST(settings)
     free(held);
     ck_assert_int_eq(apply("<streams></streams>", "x", &o, &held), 0);
     ck_assert_ptr_null(held);
+}
+END_TEST
+
+/* Transforms are of one side. */
+START_TEST(sides)
+{
+    static const char text[] =
+        "<streams><stream name=\"x\" at-writer=\"w.lua\" at-reader=\"a.lua | b.so:2\"/></streams>";
+    struct flux_stream_opts o = {.keep = 1};
+    char *held;
+
+    ck_assert_msg(apply(text, "x", &o, &held) == 0, "%s", err.text);
+    ck_assert_str_eq(o.transforms, "a.lua | b.so:2");
+    free(held);
+    held = NULL;
+    o = (struct flux_stream_opts){.keep = 1};
+    ck_assert_int_eq(
+        stream_config_apply(text, strlen(text), "x", FLUX_STREAM_WRITE, &o, &held, &err), 0);
+    ck_assert_str_eq(o.transforms, "w.lua");
+    free(held);
 }
 END_TEST
 
@@ -89,7 +109,7 @@ START_TEST(mistakes)
 
         memcpy(cut, whole, len);
         held = NULL;
-        ck_assert_int_eq(stream_config_apply(cut, len, "x", &o, &held, &err), -1);
+        ck_assert_int_eq(stream_config_apply(cut, len, "x", FLUX_STREAM_READ, &o, &held, &err), -1);
         free(held);
         free(cut);
     }
@@ -107,24 +127,24 @@ START_TEST(file)
 
     ck_assert_int_ge(fd, 0);
     unsetenv("FLUX_STREAM_CONFIG");
-    ck_assert_int_eq(stream_config_file("a", &o, &held, &err), 0);
+    ck_assert_int_eq(stream_config_file("a", FLUX_STREAM_WRITE, &o, &held, &err), 0);
     setenv("FLUX_STREAM_CONFIG", path, 1);
-    ck_assert_int_eq(stream_config_file("a", &o, &held, &err), -1);
+    ck_assert_int_eq(stream_config_file("a", FLUX_STREAM_WRITE, &o, &held, &err), -1);
     snprintf(want, sizeof(want), "the settings of streams, %s: line 1: there is no <streams>",
              path);
     ck_assert_str_eq(err.text, want);
     ck_assert_int_eq(dprintf(fd, "<streams><stream name=\"a\" keep=\"5\"/></streams>"), 46);
-    ck_assert_msg(stream_config_file("a", &o, &held, &err) == 0, "%s", err.text);
+    ck_assert_msg(stream_config_file("a", FLUX_STREAM_WRITE, &o, &held, &err) == 0, "%s", err.text);
     ck_assert_uint_eq(o.keep, 5);
     free(held);
     close(fd);
     unlink(path);
-    ck_assert_int_eq(stream_config_file("a", &o, &held, &err), -1);
+    ck_assert_int_eq(stream_config_file("a", FLUX_STREAM_WRITE, &o, &held, &err), -1);
     ck_assert_int_eq(errno, ENOENT);
 }
 END_TEST
 
 int main(void)
 {
-    RUN_SUITE("stream_config", settings, mistakes, file);
+    RUN_SUITE("stream_config", settings, sides, mistakes, file);
 }

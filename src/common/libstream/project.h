@@ -2,8 +2,8 @@
  *
  * Thread rules: those of the stream.
  */
-#ifndef TRANSFORM_PROJECT_H
-#define TRANSFORM_PROJECT_H
+#ifndef STREAM_PROJECT_H
+#define STREAM_PROJECT_H
 
 #include "libstream/stream.h"
 #include "libstream/stream_transform.h"
@@ -17,5 +17,12 @@
  * is none of these), or the errors of flux_stream_get_records(). */
 int project_get(flux_stream_t *s, const char *path, uint32_t rank, struct flux_transform_array *out,
                 void **own, errmsg_t *err);
+
+/* The same of the `len` bytes at `body`, aligned to 8: records of the format `f`, in the byte order
+ * of this host (encode.h), which `in` describes.  `field` is a path without the variable.  *own is
+ * always memory that the caller frees. */
+int project_body(const stream_format_t *f, const char *field, const struct flux_stream_info *in,
+                 const void *body, size_t len, struct flux_transform_array *out, void **own,
+                 errmsg_t *err);
 
 #endif

@@ -1,0 +1,230 @@
+#!/usr/bin/env bash
+# Transforms in the programs that read and write streams: at a reader, at a writer, chained; what fails, and what does
+# not fail with it.
+# shellcheck disable=SC2154 # set by run, and by the files that are sourced
+. "$(dirname "$0")/lib.sh"
+need cc
+. "$SRCDIR/t/stream/lib.sh"
+
+mkdir -p include/flux
+cp "$SRCDIR/src/common/libstream/stream_transform.h" include/flux/
+ok "a transform in C is built" cc -shared -fPIC -Iinclude -o decimate.so "$SRCDIR/t/stream/decimate.c"
+
+cat >narrow.lua <<'END'
+-- Numbers in half of the bytes; what else there is stays.
+transform(function(s)
+    s:keep()
+    s:put("T", s:get("T"):convert("f32"))
+end)
+END
+cat >mean.lua <<'END'
+-- The mean alone, of odd steps.
+transform(function(s)
+    if s.number % 2 == 0 then return false end
+    s:keep("n")
+    s:put("mean", s:get("T"):mean())
+    s:put("type", s:get("T").type)
+end)
+END
+cat >fail.lua <<'END'
+transform(function(s)
+    s:keep()
+    if s.number == 1 then
+        s:get("none")
+    end
+    s:put("extra", 1)
+end)
+END
+
+hold 1 --set=modules=log,barrier,stream
+read_bg() { # NAME ARGUMENT...: flux stream cat in the background
+    local name=$1
+    shift
+    "$FLUX" stream cat "$@" >"$name.out" 2>"$name.err" &
+    pid[$name]=$!
+}
+wait_for() { # NAME: its exit code in $status
+    wait "${pid[$1]}"
+    status=$?
+}
+
+# A reader with transforms, beside one without them.
+peer w 0 write src 4 0 1 ready=1 wait=3
+opened w
+read_bg plain src
+read_bg narrow src --transforms=narrow.lua
+read_bg chain src --transforms="narrow.lua | mean.lua"
+go w
+wait_for narrow
+is "$status/$(cat narrow.err)" 0/ "a reader transforms a stream until its end"
+is "$(grep -c . narrow.out)/$(sed -n 1,3p narrow.out | cut -f 3-5 | tr '\n\t' ' ;')" \
+    "12/T;384;f32[8,12] at 0,0 of 8,12 n;8 data;100000 " "it sees what was put in place of what was there, and what was kept"
+wait_for chain
+is "$status/$(cat chain.err)" 0/ "a chain of transforms"
+is "$(cut -f 1,3-5 chain.out | tr '\n\t' ' ;')" \
+    "1;mean;8;f64[] 1;type;3;char[3] at 0 of 3 1;n;8 3;mean;8;f64[] 3;type;3;char[3] at 0 of 3 3;n;8 " \
+    "has the results of the last one, and drops steps"
+wait_for plain
+is "$(cut -f 3-5 plain.out | sort | uniq -c | tr -s ' \t' ' ')" \
+    $' 4 T 768 f64[8,12] at 0,0 of 8,12\n 4 data 100000\n 4 n 8' "another reader sees the stream as it is"
+ended w
+is "$?" 0 "the writer ends well"
+
+# Several writers: an array is seen as a whole, and each keeps what is its own.
+peer a 0 write two 3 0 2 ready=1 wait=2
+peer b 0 write two 3 1 2 ready=1 wait=2
+opened a
+opened b
+read_bg all two --transforms=narrow.lua
+read_bg slice two --transforms=narrow.lua --var=T --slice=7:9,0:2
+go a
+go b
+wait_for all
+is "$status/$(cut -f 2-5 all.out | sort | uniq -c | tr -s ' \t' ' ')" \
+    $'0/ 3 0 T 768 f32[16,12] at 0,0 of 16,12\n 3 0 data 100000\n 3 0 n 8\n 3 1 data 100000\n 3 1 n 8' \
+    "of two writers, the whole array"
+wait_for slice
+is "$status/$(tail -n 1 slice.out)" $'0/2\t2007000.0 2007001.0 2008000.0 2008001.0' "a slice of it"
+ended a
+ended b
+
+# By the settings of the stream, without touching the program.
+cat >settings.xml <<END
+<streams>
+  <stream name="set" at-writer="$PWD/narrow.lua" at-reader="$PWD/mean.lua"/>
+  <stream name="half" at-writer="$PWD/decimate.so:2"/>
+  <stream name="bad" at-writer="$PWD/fail.lua"/>
+  <stream name="none" at-reader="$PWD/nothing.lua"/>
+</streams>
+END
+export FLUX_STREAM_CONFIG=$PWD/settings.xml
+peer w 0 write set 2 0 1 ready=1 wait=1
+opened w
+read_bg set set
+go w
+wait_for set
+is "$status/$(cut -f 1,3-5 set.out | tr '\n\t' ' ;')" "0/1;mean;8;f64[] 1;type;3;char[3] at 0 of 3 1;n;8 " \
+    "settings attach transforms to both sides"
+ended w
+
+# At the writer, less travels, whatever way a step is put.
+for how in keep=0 place=1 async=1; do
+    peer w 0 write half 4 0 1 ready=1 wait=1 $how
+    opened w
+    read_bg half half
+    go w
+    wait_for half
+    is "$status/$(cut -f 1,3-5 half.out | tr '\n\t' ' ;')" \
+        "0/0;n;4 0;data;50000 0;T;768;f64[8,12] at 0,0 of 8,12 2;n;4 2;data;50000 2;T;768;f64[8,12] at 0,0 of 8,12 " \
+        "a writer drops half of the steps, and half of the bytes ($how)"
+    ended w
+    is "$?" 0 "and ends well ($how)"
+done
+unset FLUX_STREAM_CONFIG
+
+# Pieces of several writers stay pieces.
+peer a 0 write pieces 2 0 2 ready=1 wait=1 transforms=narrow.lua
+peer b 0 write pieces 2 1 2 ready=1 wait=1 transforms=narrow.lua
+opened a
+opened b
+read_bg pieces pieces --var=T --slice=:,5
+go a
+go b
+wait_for pieces
+is "$status/$(head -n 1 pieces.out)" \
+    $'0/0\t'"$(seq -s ' ' -f '%.1f' 5 1000 15005)" "two writers convert their pieces of one array"
+ended a
+ended b
+
+# A reader whose transform fails loses its subscription, and nothing else happens.
+peer w 0 write fails 4 0 1 ready=1 wait=2
+opened w
+read_bg fails fails --transforms=fail.lua
+read_bg plain fails
+go w
+wait_for fails
+is "$status/$(cut -f 1 fails.out | sort -u)" 1/0 "a transform that fails ends the subscription"
+like "$(cat fails.err)" "step 1 of stream 'fails': fail.lua:4: .*no variable 'none'" "it is told with step and line"
+wait_for plain
+is "$status/$(cut -f 1 plain.out | sort -u | tr '\n' ' ')" "0/0 1 2 3 " "another reader gets all steps"
+ended w
+is "$?" 0 "and the writer ends well"
+
+# A writer whose transform fails goes on without it.
+export FLUX_STREAM_CONFIG=$PWD/settings.xml
+peer w 0 write bad 4 0 1 ready=1 wait=1
+opened w
+read_bg bad bad
+go w
+wait_for bad
+is "$status/$(cut -f 1,3 bad.out | tr '\n\t' ' ;')" \
+    "0/0;n 0;data 0;T 0;extra 1;n 1;data 1;T 2;n 2;data 2;T 3;n 3;data 3;T " "the stream goes on as it is put"
+ended w
+is "$?" 0 "with its writer"
+logged() { # PATTERN
+    "$FLUX" dmesg | grep -q "$1"
+}
+ok "the log tells step and line" wait_until 20 logged "step 1 of stream 'bad': .*fail.lua:4: .*no variable 'none'.*without its transforms"
+exits 1 "a transform that is not there" "$FLUX" stream cat none
+like "$err" "stream 'none': .*nothing.lua.* cannot be read" "is told"
+unset FLUX_STREAM_CONFIG
+
+# Limits hold in both places.
+echo 'transform(function(s) while true do end end)' >loop.lua
+peer w 0 write loop 2 0 1 ready=1 wait=1 transforms=loop.lua
+opened w
+read_bg loop loop --transforms=loop.lua
+go w
+wait_for loop
+is "$status" 1 "a transform without an end ends at the reader"
+like "$(cat loop.err)" "step 0 of stream 'loop': loop.lua:1: .*computes for too long" "by its limit"
+ended w
+ok "and at the writer" wait_until 20 logged "step 0 of stream 'loop': loop.lua:1: .*computes for too long"
+
+# Members of a group have done the steps that a transform drops.
+peer w 0 write shared 6 0 1 ready=1 wait=1 drain=1
+opened w
+read_bg shared shared --group=g --transforms=mean.lua
+go w
+ended w
+is "$?" 0 "steps that are dropped are acknowledged"
+wait_for shared
+is "$status/$(cut -f 1 shared.out | sort -u | tr '\n' ' ')" "0/1 3 5 " "a member of a group sees the others"
+
+# A step of a recording has what its reader sees.
+export FLUX_STREAM_CONFIG=$PWD/rec.xml
+echo "<streams><stream name='rec' at-reader='$PWD/narrow.lua'/></streams>" >rec.xml
+peer w 0 write rec 2 0 1 ready=1 wait=1
+opened w
+"$FLUX" stream record rec rec.file &
+rec=$!
+go w
+wait $rec
+is "$?" 0 "a subscription with transforms is recorded"
+ended w
+"$FLUX" stream cat --file rec.file | cut -f 1,3-5 | tr '\n\t' ' ;' >rec.out
+is "$(cat rec.out)" \
+    "0;T;384;f32[8,12] at 0,0 of 8,12 0;n;8 0;data;100000 1;T;384;f32[8,12] at 0,0 of 8,12 1;n;8 1;data;100000 " \
+    "as it is seen"
+unset FLUX_STREAM_CONFIG
+
+# In a process of its own, what is kept goes to the new stream.
+peer w 0 write own 2 0 1 ready=1 wait=1
+opened w
+"$FLUX" stream transform own --out=own2 --lua=narrow.lua &
+own=$!
+read_bg own own2
+wait_until 20 grep -q flux-stream-lane "/proc/${pid[own]}/maps"
+go w
+wait $own
+wait_for own
+is "$status/$(cut -f 3-5 own.out | sort | uniq -c | tr -s ' \t' ' ')" \
+    $'0/ 2 T 384 f32[8,12] at 0,0 of 8,12\n 2 data 100000\n 2 n 8' "flux stream transform keeps variables"
+ended w
+
+exits 2 "a recording has no transforms" "$FLUX" stream cat --file rec.file --transforms=narrow.lua
+exits 1 "an empty name in a chain" "$FLUX" stream cat x --transforms="narrow.lua||mean.lua"
+like "$err" "empty name of a file" "is told"
+release
+is "$status" 0 "the session ends well"
+finish
