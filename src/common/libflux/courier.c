@@ -3,13 +3,15 @@
  * state      meaning                        left when                                     by
  * idle       nothing is queued              courier_post()                                post
  * sent       the first parcel is under way  it is answered: the next is sent, or idle     answer_cb
- * pausing    its receiver had no room       the pause is over: it is sent again           timer_cb
+ * pausing    its receiver had no room, or   the pause is over: it is sent again           timer_cb
+ *            the way to it was lost
  *
  * Invariants:
  *  1. At most one request is under way, so a request that was refused for lack of room cannot be
  *     overtaken by a later one.
  *  2. EAGAIN means that a request was not handled: a full mailbox or queue refuses it before its
- *     receiver sees it.  Only then is it sent again, so nothing is delivered twice.
+ *     receiver sees it.  Only then is it sent again, so nothing is delivered twice; except with
+ *     FLUX_MSGF_IDEMPOTENT, when the way was lost, up to LOST_MAX times.
  *  3. The pause grows from PAUSE_MIN to PAUSE_MAX while the receiver has no room.
  *
  * Memory: the caller bounds what it posts; the courier adds only the parcels.
@@ -26,11 +28,13 @@
 
 #define PAUSE_MIN 0.005
 #define PAUSE_MAX 0.5
+#define LOST_MAX 20
 
 struct parcel {
     struct list_node node;
     const char *topic;
     uint32_t nodeid;
+    unsigned lost; /* how often it was, with its way */
     bool raw;
     size_t len;
     void *data;
@@ -75,7 +79,8 @@ static void answer_cb(flux_future_t *f, void *arg)
     INVARIANT(1, c->f == f);
     INVARIANT(1, !list_empty(&c->queue));
     c->f = NULL;
-    if (errnum == EAGAIN) {
+    if (errnum == EAGAIN || (errnum == EHOSTUNREACH && (c->flags & FLUX_MSGF_IDEMPOTENT) &&
+                             p->lost++ < LOST_MAX)) {
         flux_future_destroy(f);
         wait_for_room(c);
         return;
@@ -130,6 +135,7 @@ static int queue(courier_t *c, const char *topic, uint32_t nodeid, void *data, s
     memcpy(p->name, topic, n);
     p->topic = p->name;
     p->nodeid = nodeid;
+    p->lost = 0;
     p->data = data;
     p->len = len;
     p->raw = raw;

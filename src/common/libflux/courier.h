@@ -1,6 +1,7 @@
 /* A courier carries requests that may neither be lost nor overtake each other: credit, signals,
  * jobs to launch.  Each must be answered before the next is sent.  A request for which the receiver
- * had no room (EAGAIN) is sent again after a pause.
+ * had no room (EAGAIN) is sent again after a pause.  So is one whose way was lost, if the receiver
+ * recognizes what it has (FLUX_MSGF_IDEMPOTENT).
  *
  * A caller that can merge waiting requests checks courier_busy() first, and posts from `idle`.
  *
@@ -24,7 +25,8 @@ struct courier_callbacks {
     void (*failed)(void *arg, const char *topic, int errnum, const char *why);
 };
 
-/* NULL with ENOMEM.  Requests go out with `flags` (FLUX_MSGF_UPSTREAM, FLUX_MSGF_RING, or 0). */
+/* NULL with ENOMEM.  Requests go out with `flags`: FLUX_MSGF_UPSTREAM, FLUX_MSGF_RING,
+ * FLUX_MSGF_IDEMPOTENT, or 0. */
 courier_t *courier_create(flux_t *h, unsigned flags, const struct courier_callbacks *cbs,
                           void *arg);
 /* Drops the requests that were not sent; no callback.  NULL-safe, keeps errno. */

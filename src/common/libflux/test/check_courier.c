@@ -52,9 +52,10 @@ static void until_sent(struct bed *b, size_t n)
     }
 }
 
+static const struct courier_callbacks cbs = {idle_cb, failed_cb};
+
 static struct bed *bed_create(void)
 {
-    static const struct courier_callbacks cbs = {idle_cb, failed_cb};
     struct bed *b = calloc(1, sizeof(*b));
 
     ck_assert_ptr_nonnull(b);
@@ -140,6 +141,34 @@ START_TEST(again)
     until_sent(b, 5);
     expect(b, 4, "two");
     ck_assert_uint_eq(b->failed, 0);
+    bed_free(b);
+}
+END_TEST
+
+/* The way was lost: sent again, if the receiver knows what it has. */
+START_TEST(way_lost)
+{
+    struct bed *b = bed_create();
+
+    post(b, "one");
+    answer(b, 0, EHOSTUNREACH);
+    ck_assert_uint_eq(b->failed, 1);
+    courier_destroy(b->c);
+    b->c = courier_create(b->f->h, FLUX_MSGF_UPSTREAM | FLUX_MSGF_IDEMPOTENT, &cbs, b);
+    post(b, "two");
+    post(b, "three");
+    for (size_t i = 1; i <= 5; i++) {
+        until_sent(b, i + 1);
+        expect(b, i, "two");
+        ck_assert(flux_msg_has_flag(b->f->sent[i], FLUX_MSGF_IDEMPOTENT));
+        answer(b, i, EHOSTUNREACH);
+    }
+    until_sent(b, 7);
+    expect(b, 6, "two");
+    answer(b, 6, 0);
+    ck_assert_uint_eq(b->failed, 1);
+    until_sent(b, 8);
+    expect(b, 7, "three");
     bed_free(b);
 }
 END_TEST
@@ -256,5 +285,6 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("courier", in_order, again, failure, clear, destroyed_in_callback, handed_over);
+    RUN_SUITE("courier", in_order, again, way_lost, failure, clear, destroyed_in_callback,
+              handed_over);
 }
