@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Brokers between a client and the root are killed: its job goes on, and ends only with the client;
-# a client whose end cannot be reported is missed.
+# not a byte of its streams is lost or doubled; a client whose end cannot be reported is missed.
 # shellcheck disable=SC2016 # the tasks expand
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=t/heal.sh
 . "$SRCDIR/t/heal.sh"
-need_flux start up wreckrun jobs wreck
+need_flux start up wreckrun jobs wreck exec overlay getattr
 
 lines() {
     [ "$(wc -l <"$1")" -ge "$2" ]
@@ -16,6 +16,20 @@ state_is() {
 }
 running() {
     [ "$("$FLUX" jobs -n -s running -o '{id}' | wc -l)" = "$1" ]
+}
+# whole FILE TASKS: the labeled output of these tasks counts without a gap up to its end.
+whole() {
+    local task
+    for ((task = 0; task < $2; task++)); do
+        sed -n "s/^$task: //p" "$1" | awk '
+            /^end / { if ($2 != n) exit; ended = 1; next }
+            { if (ended || $1 != n + 0) { print "gap at " n ": " $0; exit } n++ }
+            END { print ended ? "whole" : "not whole after " n }'
+    done | sort | uniq -c | sed 's/^ *//'
+}
+# again RANK N: its N-th broker is up.
+again() {
+    "$FLUX" up --long | finds -E "^ *$1 +up +[0-9]+ +[0-9]+ +$2\$"
 }
 # Each task counts until there is the file $1; then it exits with 10 plus its number.
 COUNT='i=0; while [ ! -e '$PWD'/$0 ]; do echo $i; i=$((i + 1)); sleep 0.005; done; echo end $i; exit $((10 + FLUX_TASK_RANK))'
@@ -35,6 +49,46 @@ ok "the job goes on, again" running 1
 touch stop.1
 wait "$job"
 is $? 11 "the exit code arrives"
+is "$(whole count.out 2)" "2 whole" "no line is lost or doubled"
+like "$(cat count.err)" "task 1 .*rank 5.*: exit code 11" "the statuses are complete"
+release
+
+# Much output, and input, while the broker above dies again and again.
+hold 8 --topology=kary:2 --restart --set=overlay.settle=0
+of_all 8
+mkfifo in
+FLUX_URI=${uris[7]} "$FLUX" wreckrun --ranks=0 -n1 cat <in >cat.out 2>cat.err &
+cat=$!
+exec 7>in
+FLUX_URI=${uris[7]} "$FLUX" wreckrun --ranks=0,4,5 -N3 -n3 -l sh -c \
+    'seq $((FLUX_TASK_RANK * 10000000)) $((FLUX_TASK_RANK * 10000000 + 2000000))' >bulk.out 2>bulk.err &
+bulk=$!
+FLUX_URI=${uris[7]} "$FLUX" exec -l -r 0,5 sh -c 'seq 1 2000000; exit 8' >exec.out 2>exec.err &
+exec=$!
+(seq 1 1500000 >&7) &
+writer=$!
+exec 7>&-
+for ((n = 1; n <= 3; n++)); do
+    before=$(($(wc -l <bulk.out) + $(wc -l <cat.out)))
+    wait_until 30 eval '(($(wc -l <bulk.out) + $(wc -l <cat.out) > before))' || bail "nothing moves"
+    kill -KILL "$("$FLUX" getattr -r 1 broker.pid)"
+    ok "the broker is started again" wait_until 30 again 1 $((n + 1))
+    "$FLUX" overlay restore 1 >restored
+done
+ok "a job with much output ends well" wait "$bulk"
+for task in 0 1 2; do
+    is "$(sed -n "s/^$task: //p" bulk.out | cksum)" \
+        "$(seq $((task * 10000000)) $((task * 10000000 + 2000000)) | cksum)" "the output of task $task is whole"
+done
+ok "standard input is taken" wait "$writer"
+ok "to its end" wait "$cat"
+is "$(cksum <cat.out)" "$(seq 1 1500000 | cksum)" "and is whole"
+wait "$exec"
+is $? 8 "a program beside brokers ends with its code"
+for rank in 0 5; do
+    is "$(sed -n "s/^$rank: //p" exec.out | cksum)" "$(seq 1 2000000 | cksum)" "its output on rank $rank is whole"
+done
+is "$(cat bulk.err cat.err)" "" "there is no complaint"
 release
 
 # The notice of the client's end is lost with a broker that has stopped.

@@ -50,7 +50,7 @@ struct launched {
     struct sim_ep *client; /* that listens to it; NULL: none does */
     uint32_t window;
     uint64_t *got; /* bytes of each stream of each task */
-    uint64_t sent, taken;
+    uint64_t sent, taken, paid;
     bool begun, eof;
     bool told; /* the client has its result */
     bool ended;
@@ -151,8 +151,10 @@ static void give_credit(void *arg, void *data)
 
     if (j->told || j->client->gone)
         return;
+    j->paid += (uintptr_t)data;
     le_put64(buf, j->id);
-    le_put32(buf + 8, (uint32_t)(uintptr_t)data);
+    le_put64(buf + 8, 0);
+    le_put64(buf + 16, j->paid);
     want(j->all->s, flux_rpc_raw(j->client->h, "wrexec.credit", buf, sizeof(buf), 0, 0), done_cb,
          j->all);
 }
@@ -194,6 +196,7 @@ static void send_input(void *arg, void *data)
     if (j->sent + len - j->taken > WIRE_STDIN_WINDOW)
         return;
     le_put64(buf, j->id);
+    le_put64(buf + 8, j->sent);
     for (uint32_t i = 0; i < len; i++)
         buf[WREXEC_STDIN_HEAD + i] = task_byte(j->id, 0, 0, j->sent + i);
     j->sent += len;
@@ -222,7 +225,8 @@ static void take_notice(struct launched *j, const struct wrexec_notice *n)
     bool first = n->ranks && !j->begun;
 
     j->begun |= n->ranks != NULL;
-    j->taken += n->taken;
+    if (n->taken > j->taken)
+        j->taken = n->taken;
     if (n->text && !j->lost && !j->signum)
         sim_fail(s, "job %" PRIu64 " fails: %s", j->id, n->text);
     if (reads(j) && j->taken > j->sent)

@@ -1,8 +1,8 @@
 /* job_attach.c - run something in the session, attached: a job (flux wreckrun, flux alloc) or
  * processes beside brokers (flux exec).
  *
- * One streaming request to rank 0 follows them: wrexec.run, which starts them, or wrexec.listen
- * with the id of a job that was submitted.
+ * A stream from rank 0 follows them (job_stream.c), which starts them, or has the id of a job that
+ * was submitted.  It goes on when a broker on the way dies.
  *
  *    output        records of tasks; written, then paid back as credit
  *    stdin         read when the service has room (its window), sent to the tasks that read it
@@ -44,15 +44,17 @@
 #include <unistd.h>
 
 #include "../resource/cmd_res.h"
+#include "libflux/courier.h"
 #include "libflux/sigwatch.h"
 #include "libjob/job.h"
 #include "libjob/job_wire.h"
 #include "libsubprocess/spawn.h"
 #include "libutil/fdutil.h"
 #include "libutil/strutil.h"
-#include "job_stdio.h"
+#include "job_stream.h"
 #include "job_waitline.h"
 #include "jobwait.h"
+#include "taskout.h"
 
 #define SECOND_INTERRUPT 2.0
 #define STDIN_READ 65536
@@ -60,7 +62,9 @@
 struct job_attach {
     struct cmd *c;
     flux_t *h;
-    struct job_stdio s;
+    uint64_t id; /* of the job, or program */
+    job_stream_t *stream;
+    outsink_t *sink[2];
     bool job;      /* else processes beside brokers */
     bool finished; /* the loop runs only for waiting output */
     bool result;   /* the stream is over */
@@ -104,12 +108,18 @@ static void stop(struct job_attach *rc, int code)
     flux_reactor_stop(flux_get_reactor(rc->h), 0);
 }
 
+/* Bytes of output that wait for room. */
+static size_t waiting(const struct job_attach *rc)
+{
+    return outsink_waiting(rc->sink[0]) + outsink_waiting(rc->sink[1]);
+}
+
 /* The loop runs while output waits for its reader. */
 static void finish(struct job_attach *rc, int code)
 {
     rc->finished = true;
     rc->code = code;
-    if (job_stdio_waiting(&rc->s) == 0)
+    if (waiting(rc) == 0)
         stop(rc, code);
 }
 
@@ -138,7 +148,7 @@ static void sink_drained(void *arg)
 {
     struct job_attach *rc = arg;
 
-    job_stdio_pay_back(&rc->s);
+    job_stream_pay(rc->stream, waiting(rc));
     if (rc->finished)
         finish(rc, rc->code);
 }
@@ -160,19 +170,27 @@ static void write_raw_lines(outsink_t *s, const char *p, size_t len)
     }
 }
 
-static void write_record(void *arg, const struct wire_record *rec)
+static void write_record(struct job_attach *rc, const struct wire_record *rec)
 {
-    struct job_attach *rc = arg;
-
     if (rec->stream == 2 && rc->c->raw)
-        write_raw_lines(rc->s.sink[1], (const char *)rec->data, rec->len);
+        write_raw_lines(rc->sink[1], (const char *)rec->data, rec->len);
     else
         taskout_write(rc->out, rec->task, rec->stream, rec->data, rec->len);
 }
 
-static void output(struct job_attach *rc, const void *data, size_t len)
+static void on_output(void *arg, const void *data, size_t len)
 {
-    if (job_stdio_output(&rc->s, data, len, write_record, rc) < 0)
+    struct job_attach *rc = arg;
+    struct wire_record rec;
+    int ok;
+
+    if (rc->finished)
+        return;
+    while ((ok = exec_wire_record_next(&data, &len, &rec)) == 1)
+        write_record(rc, &rec);
+    if (ok == 0)
+        job_stream_pay(rc->stream, waiting(rc));
+    else
         stop(rc,
              cmd_error(rc->c,
                        "the output was received damaged: do the brokers have another version?"));
@@ -183,9 +201,9 @@ static int open_output(struct job_attach *rc, bool label)
     const struct outsink_cb cb = {sink_failed, sink_drained, rc};
     const struct taskout_params p = {.label = label};
 
-    rc->s.h = rc->h;
-    if (job_stdio_open(&rc->s, &cb) < 0 ||
-        !(rc->out = taskout_create(&p, rc->s.sink[0], rc->s.sink[1])))
+    rc->sink[0] = outsink_create(flux_get_reactor(rc->h), STDOUT_FILENO, &cb);
+    rc->sink[1] = outsink_create(flux_get_reactor(rc->h), STDERR_FILENO, &cb);
+    if (!rc->sink[0] || !rc->sink[1] || !(rc->out = taskout_create(&p, rc->sink[0], rc->sink[1])))
         return cmd_error(rc->c, "out of memory"), -1;
     return 0;
 }
@@ -197,7 +215,7 @@ static void send_input(struct job_attach *rc, const void *head, size_t headlen, 
 {
     size_t n = headlen + len;
 
-    (void)job_stdio_input(&rc->s, head, headlen, data, len);
+    (void)job_stream_input(rc->stream, head, headlen, data, len);
     rc->in_room -= rc->in_room < n ? rc->in_room : n;
 }
 
@@ -271,7 +289,7 @@ static bool is_waiting(const struct job_attach *rc)
 
 static char *id_text(const struct job_attach *rc, char buf[24])
 {
-    snprintf(buf, 24, "%" PRIu64, rc->s.id);
+    snprintf(buf, 24, "%" PRIu64, rc->id);
     return buf;
 }
 
@@ -302,7 +320,7 @@ static void forward(struct job_attach *rc, int signum)
     char id[24];
     struct job_cancel cancel = {id_text(rc, id), NULL};
     struct job_kill sig = {id, signum};
-    struct wrexec_signal s = {rc->s.id, signum};
+    struct wrexec_signal s = {rc->id, signum};
 
     if (is_waiting(rc) && signum != SIGUSR1 && signum != SIGUSR2) {
         rc->canceled_by = signum == SIGKILL ? SIGINT : signum;
@@ -450,21 +468,24 @@ static void stream_over(struct job_attach *rc)
 {
     flux_future_t *f;
 
-    rc->result = rc->s.over = true;
+    rc->result = true;
     taskout_finish(rc->out);
     if (rc->job && !rc->tell && !rc->how.cancel_note)
-        rc->tell = job_waitline_start(rc->c, rc->h, rc->s.id, "^C twice detaches");
+        rc->tell = job_waitline_start(rc->c, rc->h, rc->id, "^C twice detaches");
     if (!rc->job)
         conclude(rc, NULL);
     else if ((f = jobwait_answer(rc->wait)))
         wait_cb(f, rc);
 }
 
-static void on_result(struct job_attach *rc, const char *json, size_t len)
+static void on_result(void *arg, const char *json, size_t len)
 {
+    struct job_attach *rc = arg;
     static const struct wrexec_result none;
     errmsg_t err;
 
+    if (rc->finished)
+        return;
     if (!(rc->res = malloc(sizeof(*rc->res)))) {
         stop(rc, cmd_error(rc->c, "out of memory"));
         return;
@@ -479,80 +500,62 @@ static void on_result(struct job_attach *rc, const char *json, size_t len)
     stream_over(rc);
 }
 
-static void on_notice(struct job_attach *rc, const char *json, size_t len)
+static void on_notice(void *arg, const struct wrexec_notice *n)
 {
-    struct wrexec_notice n = {0};
-    errmsg_t err;
-    json_t *obj = flux_schema_decode(&wrexec_notice_schema, json, len, &n, &err);
+    struct job_attach *rc = arg;
 
-    if (!obj) {
-        stop(rc, cmd_error(rc->c, "%s", err.text));
+    if (rc->finished)
         return;
-    }
-    if (n.text) {
-        cmd_error(rc->c, "%s", n.text);
+    if (n->text) {
+        cmd_error(rc->c, "%s", n->text);
         free(rc->said);
-        rc->said = strdup(n.text);
+        rc->said = strdup(n->text);
     }
-    if (n.warning) {
-        cmd_error(rc->c, "job %" PRIu64 ": warning: %s", rc->s.id, n.warning);
+    if (n->warning) {
+        cmd_error(rc->c, "job %" PRIu64 ": warning: %s", rc->id, n->warning);
         rc->warned = true;
     }
-    if (n.taken && rc->in && rc->in_open) {
-        rc->in_room += n.taken;
+    if (n->taken && rc->in && rc->in_open) {
+        rc->in_room += n->taken;
         flux_watcher_start(rc->in);
     }
     if (!rc->started) {
         rc->started = true;
-        rc->s.id = n.id;
+        rc->id = n->id;
         job_waitline_stop(rc->tell);
         rc->tell = NULL;
-        if (n.ranks && rc->label_rank && (rc->ranks = idset_parse(n.ranks, NULL)))
+        if (n->ranks && rc->label_rank && (rc->ranks = idset_parse(n->ranks, NULL)))
             taskout_set_ranks(rc->out, rc->ranks);
         if (rc->pending_signal)
             forward(rc, rc->pending_signal);
         if (rc->how.reads && !(rc->how.cancel_note && rc->canceled_by))
             stdin_start(rc);
     }
-    json_decref(obj);
 }
 
-static void response_cb(flux_future_t *f, void *arg)
+static void on_failure(void *arg, int errnum, const char *why)
 {
     struct job_attach *rc = arg;
-    const flux_msg_t *msg = flux_rpc_get_msg(f);
-    const void *data;
-    size_t len;
 
+    if (rc->finished)
+        return;
     /* Nobody has its streams any more; what became of it its service tells. */
-    if (rc->job && flux_future_errnum(f) && (rc->started || flux_future_errnum(f) == ENOENT)) {
+    if (rc->job && (rc->started || errnum == ENOENT))
         stream_over(rc);
-        return;
-    }
-    if (flux_future_errnum(f) || !msg) {
-        stop(rc, cmd_error(rc->c, "%s", flux_future_error(f)));
-        return;
-    }
-    data = flux_msg_payload(msg, &len);
-    if (flux_msg_has_flag(msg, FLUX_MSGF_RAW))
-        output(rc, data, len);
-    else if (flux_msg_has_flag(msg, FLUX_MSGF_STREAMING))
-        on_notice(rc, data, len);
     else
-        on_result(rc, data, len);
-    if (!rc->result && !rc->finished)
-        flux_future_next(f);
+        stop(rc, cmd_error(rc->c, "%s", why));
 }
+
+static const struct job_stream_cb stream_cb = {on_notice, on_output, on_result, on_failure};
 
 /* --- the whole --- */
 
-static flux_future_t *send_request(struct job_attach *rc, const struct job_attach_params *p,
-                                   struct wrexec_run *run)
+static int run_program(struct job_attach *rc, const struct job_attach_params *p,
+                       struct wrexec_run *run)
 {
     struct jobreq req = {0};
     char *json = flux_schema_encode(&wrexec_run_schema, run);
     char *strings = wrexec_jobreq_strings(p->fixed, p->argv, p->env, &req);
-    flux_future_t *f = NULL;
     void *payload = NULL;
     size_t len;
 
@@ -562,14 +565,14 @@ static flux_future_t *send_request(struct job_attach *rc, const struct job_attac
         payload = wrexec_jobreq_encode(&req, &len);
     }
     if (payload)
-        f = flux_rpc_raw(rc->h, "wrexec.run", payload, len, FLUX_NODEID_ROOT, FLUX_MSGF_STREAMING);
+        rc->stream = job_stream_run(rc->h, payload, len, run->window, &stream_cb, rc);
     free(payload);
     free(strings);
     free(json);
-    return f;
+    return rc->stream ? 0 : -1;
 }
 
-static int run_attached(struct job_attach *rc, flux_future_t *f)
+static int run_attached(struct job_attach *rc)
 {
     const struct courier_callbacks cbs = {.failed = act_failed};
     sigwatch_t *w =
@@ -579,7 +582,7 @@ static int run_attached(struct job_attach *rc, flux_future_t *f)
     signal(SIGPIPE, SIG_IGN);
     rc->code = CMD_FAIL;
     rc->acts = courier_create(rc->h, 0, &cbs, rc);
-    if (!w || !rc->acts || flux_future_then(f, -1., response_cb, rc) < 0)
+    if (!w || !rc->acts)
         cmd_error(rc->c, "out of memory");
     else if (flux_run(rc->h) < 0 && !rc->finished)
         cmd_error(rc->c, "the connection to the broker was lost");
@@ -599,7 +602,9 @@ static void clear(struct job_attach *rc)
     job_waitline_stop(rc->tell);
     taskout_destroy(rc->out);
     courier_destroy(rc->acts);
-    job_stdio_close(&rc->s);
+    job_stream_destroy(rc->stream);
+    outsink_destroy(rc->sink[0]);
+    outsink_destroy(rc->sink[1]);
     idset_destroy(rc->ranks);
     json_decref(rc->res_owner);
     free(rc->res);
@@ -609,22 +614,19 @@ static void clear(struct job_attach *rc)
 
 int job_attach_job(struct cmd *c, flux_t *h, uint64_t id, const struct job_attach_how *how)
 {
-    struct job_attach rc = {.c = c, .h = h, .s.id = id, .job = true, .how = *how};
+    struct job_attach rc = {.c = c, .h = h, .id = id, .job = true, .how = *how};
     struct wrexec_listen listen = {.id = id, .window = WREXEC_CLIENT_WINDOW, .input = how->reads};
-    flux_future_t *f = NULL;
     int code = CMD_FAIL;
     char text[24];
 
-    f = flux_rpc_struct(h, "wrexec.listen", &wrexec_listen_schema, &listen, FLUX_NODEID_ROOT,
-                        FLUX_MSGF_STREAMING);
+    rc.stream = job_stream_listen(h, &listen, &stream_cb, &rc);
     rc.wait = jobwait_create(h, id_text(&rc, text), wait_cb, &rc);
-    if (!f || !rc.wait) {
+    if (!rc.stream || !rc.wait) {
         cmd_error(c, "out of memory");
     } else if (open_output(&rc, how->label) == 0) {
         rc.tell = job_waitline_start(c, h, id, "^C cancels it");
-        code = run_attached(&rc, f);
+        code = run_attached(&rc);
     }
-    flux_future_destroy(f);
     clear(&rc);
     return code;
 }
@@ -644,7 +646,6 @@ int job_attach_exec(struct cmd *c, const struct job_attach_params *p)
 {
     struct job_attach rc = {.c = c, .label_rank = p->label_rank};
     struct wrexec_run run = p->run;
-    flux_future_t *f = NULL;
     int code = CMD_FAIL;
 
     if (!(rc.h = cmd_handle(c)))
@@ -654,12 +655,11 @@ int job_attach_exec(struct cmd *c, const struct job_attach_params *p)
     if (!rc.how.reads)
         run.input = "none";
     if (open_output(&rc, p->label) == 0) {
-        if (!(f = send_request(&rc, p, &run)))
+        if (run_program(&rc, p, &run) < 0)
             cmd_error(c, "out of memory");
         else
-            code = run_attached(&rc, f);
+            code = run_attached(&rc);
     }
-    flux_future_destroy(f);
     clear(&rc);
     return code;
 }

@@ -19,6 +19,8 @@
  * Both ends ask the kernel for the owner of their peer: the near end serves only this user and
  * root, and the far end connects only to a socket of theirs.
  *
+ * The stream goes on when a broker on the way dies (job_stream.c).
+ *
  * Failure: messages of the far end on standard error are printed here; the client sees the end of
  * its connection.
  */
@@ -38,13 +40,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "libflux/courier.h"
 #include "libflux/paths.h"
 #include "libutil/buf.h"
 #include "libutil/fdutil.h"
-#include "libutil/le.h"
 #include "libutil/list.h"
 #include "libexec/wrexec_wire.h"
+#include "../job/job_stream.h"
 
 #define WINDOW (256u << 10)
 #define PIECE 65536
@@ -75,15 +76,12 @@ struct conn {
     struct list_node node;
     struct server *s;
     int fd;
-    flux_future_t *f;
-    uint64_t id;
+    job_stream_t *stream;
     bool open, closing;
     bool eof; /* the client sends no more */
     size_t room;
-    size_t owed;
     buf_t *out;
     flux_watcher_t *in_w, *out_w;
-    courier_t *courier; /* of input and credit */
 };
 
 /* --- the near end --- */
@@ -102,25 +100,11 @@ static void conn_destroy(struct conn *c)
     c->s->nconns--;
     flux_watcher_destroy(c->in_w);
     flux_watcher_destroy(c->out_w);
-    flux_future_destroy(c->f); /* tells the service, which ends the far end */
-    courier_destroy(c->courier);
+    job_stream_destroy(c->stream); /* tells the service, which ends the far end */
     close(c->fd);
     buf_destroy(c->out);
     accept_more(c->s);
     free(c);
-}
-
-static int send_stdin(struct conn *c, const void *data, size_t len)
-{
-    uint8_t *head = malloc(WREXEC_STDIN_HEAD + len);
-
-    if (!head)
-        return -1;
-    le_put64(head, c->id);
-    if (len)
-        memcpy(head + WREXEC_STDIN_HEAD, data, len);
-    return courier_post(c->courier, "wrexec.stdin", FLUX_NODEID_ROOT, head,
-                        WREXEC_STDIN_HEAD + len);
 }
 
 static void in_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -134,30 +118,17 @@ static void in_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
     if (n <= 0) {
         flux_watcher_stop(w);
         c->eof = true;
-        if (send_stdin(c, NULL, 0) < 0)
+        if (job_stream_input(c->stream, NULL, 0, NULL, 0) < 0)
             conn_destroy(c);
         return;
     }
-    if (send_stdin(c, data, (size_t)n) < 0) {
+    if (job_stream_input(c->stream, NULL, 0, data, (size_t)n) < 0) {
         conn_destroy(c);
         return;
     }
     c->room -= (size_t)n;
     if (c->room == 0)
         flux_watcher_stop(w);
-}
-
-static void pay_back(struct conn *c)
-{
-    uint8_t *buf;
-
-    if (c->closing || c->owed < WINDOW / 4 || buf_len(c->out) > WINDOW / 4 ||
-        !(buf = malloc(WREXEC_CREDIT_SIZE)))
-        return;
-    le_put64(buf, c->id);
-    le_put32(buf + 8, (uint32_t)c->owed);
-    if (courier_post(c->courier, "wrexec.credit", FLUX_NODEID_ROOT, buf, WREXEC_CREDIT_SIZE) == 0)
-        c->owed = 0;
 }
 
 /* True when the connection is closed. */
@@ -184,7 +155,7 @@ static bool flush(struct conn *c)
             return true;
         }
     }
-    pay_back(c);
+    job_stream_pay(c->stream, buf_len(c->out));
     return false;
 }
 
@@ -193,12 +164,12 @@ static void out_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
     flush(arg);
 }
 
-static bool output(struct conn *c, const void *data, size_t len)
+static void on_output(void *arg, const void *data, size_t len)
 {
+    struct conn *c = arg;
     struct wire_record rec;
     int ok;
 
-    c->owed += len;
     while ((ok = exec_wire_record_next(&data, &len, &rec)) == 1) {
         if (rec.stream == 1)
             ok = buf_append(c->out, rec.data, rec.len);
@@ -207,65 +178,47 @@ static bool output(struct conn *c, const void *data, size_t len)
         if (rec.stream == 1 && ok < 0)
             break;
     }
-    if (ok < 0) {
+    if (ok < 0)
         conn_destroy(c);
-        return true;
-    }
-    return flush(c);
+    else
+        flush(c);
 }
 
-static bool notice(struct conn *c, const char *json, size_t len)
-{
-    struct wrexec_notice n = {0};
-    json_t *obj = flux_schema_decode(&wrexec_notice_schema, json, len, &n, NULL);
-
-    if (!obj) {
-        conn_destroy(c);
-        return true;
-    }
-    if (n.text)
-        fprintf(stderr, "flux proxy: %s\n", n.text);
-    if (!c->open) {
-        c->open = true;
-        c->id = n.id;
-        c->room = WIRE_STDIN_WINDOW;
-        flux_watcher_start(c->in_w);
-    } else if (n.taken && !c->eof) {
-        c->room += n.taken;
-        flux_watcher_start(c->in_w);
-    }
-    json_decref(obj);
-    return false;
-}
-
-static void response_cb(flux_future_t *f, void *arg)
+static void on_notice(void *arg, const struct wrexec_notice *n)
 {
     struct conn *c = arg;
-    const flux_msg_t *msg = flux_rpc_get_msg(f);
-    const void *data;
-    size_t len;
 
-    if (flux_future_errnum(f) || !msg) {
-        fprintf(stderr, "flux proxy: %s\n", flux_future_error(f));
-        conn_destroy(c);
-        return;
+    if (n->text)
+        fprintf(stderr, "flux proxy: %s\n", n->text);
+    if (!c->open) {
+        c->open = true;
+        c->room = WIRE_STDIN_WINDOW;
+        flux_watcher_start(c->in_w);
+    } else if (n->taken && !c->eof) {
+        c->room += n->taken;
+        flux_watcher_start(c->in_w);
     }
-    data = flux_msg_payload(msg, &len);
-    if (flux_msg_has_flag(msg, FLUX_MSGF_RAW)) {
-        if (output(c, data, len))
-            return;
-    } else if (flux_msg_has_flag(msg, FLUX_MSGF_STREAMING)) {
-        if (notice(c, data, len))
-            return;
-    } else {
-        c->closing = true;
-        flux_watcher_stop(c->in_w);
-        shutdown(c->fd, SHUT_RD);
-        flush(c);
-        return;
-    }
-    flux_future_next(f);
 }
+
+static void on_result(void *arg, const char *json, size_t len)
+{
+    struct conn *c = arg;
+
+    c->closing = true;
+    flux_watcher_stop(c->in_w);
+    shutdown(c->fd, SHUT_RD);
+    flush(c);
+}
+
+static void on_failure(void *arg, int errnum, const char *why)
+{
+    struct conn *c = arg;
+
+    fprintf(stderr, "flux proxy: %s\n", why);
+    conn_destroy(c);
+}
+
+static const struct job_stream_cb stream_cb = {on_notice, on_output, on_result, on_failure};
 
 static int run_far_end(struct conn *c)
 {
@@ -287,12 +240,11 @@ static int run_far_end(struct conn *c)
         payload = wrexec_jobreq_encode(&req, &len);
     }
     if (payload)
-        c->f = flux_rpc_raw(c->s->h, "wrexec.run", payload, len, FLUX_NODEID_ROOT,
-                            FLUX_MSGF_STREAMING);
+        c->stream = job_stream_run(c->s->h, payload, len, WINDOW, &stream_cb, c);
     free(payload);
     free(strings);
     free(json);
-    return c->f && flux_future_then(c->f, -1., response_cb, c) == 0 ? 0 : -1;
+    return c->stream ? 0 : -1;
 }
 
 static void accept_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -320,8 +272,7 @@ static void accept_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *a
     c->out = buf_create(0); /* bounded by the credit */
     c->in_w = flux_fd_watcher_create(r, fd, FLUX_POLLIN, in_cb, c);
     c->out_w = flux_fd_watcher_create(r, fd, FLUX_POLLOUT, out_cb, c);
-    c->courier = courier_create(s->h, 0, NULL, NULL);
-    if (!c->courier || !c->out || !c->in_w || !c->out_w || run_far_end(c) < 0)
+    if (!c->out || !c->in_w || !c->out_w || run_far_end(c) < 0)
         conn_destroy(c);
     else
         accept_more(s);

@@ -34,7 +34,6 @@ static const struct flux_field notice_fields[] = {
     FLUX_FIELD_STR(struct wrexec_notice, text, OPT),
     FLUX_FIELD_STR(struct wrexec_notice, warning, OPT),
     FLUX_FIELD_U64(struct wrexec_notice, taken, OPT),
-    FLUX_FIELD_U32(struct wrexec_notice, node, OPT),
     FLUX_FIELD_END,
 };
 const struct flux_schema wrexec_notice_schema = FLUX_SCHEMA(struct wrexec_notice, notice_fields);
@@ -147,6 +146,8 @@ static const struct flux_field listen_fields[] = {
     FLUX_FIELD_U64(struct wrexec_listen, id, REQ),
     FLUX_FIELD_U32(struct wrexec_listen, window, OPT),
     FLUX_FIELD_BOOL(struct wrexec_listen, input, OPT),
+    FLUX_FIELD_U64(struct wrexec_listen, received, OPT),
+    FLUX_FIELD_U64(struct wrexec_listen, paid, OPT),
     FLUX_FIELD_END,
 };
 const struct flux_schema wrexec_listen_schema = FLUX_SCHEMA(struct wrexec_listen, listen_fields);
@@ -260,7 +261,7 @@ const struct flux_method wrexec_methods[] = {
      .flags = FLUX_METHOD_STREAM,
      .request = &wrexec_listen_schema,
      .gives = "notices, raw records of output, and last the result",
-     .what = "to rank 0: follow a job"},
+     .what = "to rank 0: follow a job, or resume that"},
     {.topic = "wrexec.run",
      .flags = FLUX_METHOD_STREAM,
      .takes = "raw: an object, and strings",
@@ -271,11 +272,11 @@ const struct flux_method wrexec_methods[] = {
      .gives = "empty object",
      .what = "to rank 0: send a signal to the tasks of a wrexec.run"},
     {.topic = "wrexec.stdin",
-     .takes = "raw: u64 id, bytes; none: end of file",
+     .takes = "raw: u64 id, u64 position, bytes; none: end of file",
      .what = "to rank 0: standard input"},
     {.topic = "wrexec.credit",
-     .takes = "raw: u64 id, u32 bytes",
-     .what = "to rank 0: room of the client for more output"},
+     .takes = "raw: u64 id, u64 responses received, u64 bytes",
+     .what = "to rank 0: output that the client has received, and has room for again"},
     {.topic = "wrexec.name",
      .request = &wrexec_name_schema,
      .response = &wrexec_named_schema,

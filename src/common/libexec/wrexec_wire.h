@@ -22,13 +22,19 @@
  *                   (exec_wire.h), raw, if the output mode of the job is "client"; last, and
  *                   without the streaming flag, struct wrexec_result.  The request may arrive
  *                   before the job is launched, or shortly after it ended.  A second client gets
- *                   EBUSY.
+ *                   EBUSY.  A stream that ended with EHOSTUNREACH, because a broker between died,
+ *                   is resumed by another request of the same client: it gets the responses after
+ *                   those that it has received (records, and notices with `text` or `warning`,
+ *                   count), and a notice as the first one, with the input taken so far.
  *    wrexec.run     streaming, raw, struct jobreq with struct wrexec_run as its JSON: run a program
- *                   on chosen ranks (flux exec).  Responses as for wrexec.listen.  The program ends
- *                   when its client disconnects.
- *    wrexec.stdin   raw -> (empty): u64 id, bytes (none: end of file).  At most WIRE_STDIN_WINDOW
- *                   bytes may be without acknowledgement by a notice.
- *    wrexec.credit  raw -> (empty): u64 id, u32 number of further bytes that the client accepts.
+ *                   on chosen ranks (flux exec).  Responses as for wrexec.listen, by which the
+ *                   stream is resumed, with the id of the first notice.  The program ends when its
+ *                   client disconnects.
+ *    wrexec.stdin   raw -> (empty): u64 id, u64 position of the first byte, bytes (none: end of
+ *                   file).  At most WIRE_STDIN_WINDOW bytes may be without acknowledgement by a
+ *                   notice.  Bytes that have arrived before are skipped.
+ *    wrexec.credit  raw -> (empty): u64 id, u64 number of responses that the client has received
+ *                   (counted as above), u64 bytes of output for which it has room again, in all.
  *                   Standard input and credit count only from the client that listens to the job or
  *                   runs the program; others get the same response, and nothing happens.
  *    wrexec.signal  struct wrexec_signal -> {}: to the tasks of a wrexec.run.  ESRCH when it has
@@ -100,9 +106,9 @@ struct wrexec_run {
 };
 extern const struct flux_schema wrexec_run_schema;
 
-/* Exactly one of these is reported: the tasks have started (`ranks`); the job is failing (`text`)
- * and its remaining tasks will be killed; standard input was taken (`taken` bytes on node
- * `node`). */
+/* One of these is reported: the tasks have started (`ranks`); the job is failing (`text`) and its
+ * remaining tasks will be killed; a `warning`; all tasks that read standard input have taken
+ * `taken` bytes of it (also with `ranks`). */
 struct wrexec_notice {
     uint64_t id;
     const char *ranks;
@@ -110,7 +116,6 @@ struct wrexec_notice {
     const char *text;
     const char *warning;
     uint64_t taken;
-    uint32_t node;
 };
 extern const struct flux_schema wrexec_notice_schema;
 
@@ -279,6 +284,8 @@ struct wrexec_listen {
     uint64_t id;
     uint32_t window; /* first credit for output; 0: WREXEC_CLIENT_WINDOW */
     bool input; /* standard input will be sent; false: tasks that wait for it read end of file */
+    uint64_t received; /* to resume a stream: as in wrexec.credit */
+    uint64_t paid;
 };
 extern const struct flux_schema wrexec_listen_schema;
 
@@ -291,8 +298,8 @@ struct wrexec_stats {
 extern const struct flux_schema wrexec_stats_schema;
 
 #define WREXEC_CLIENT_WINDOW (1u << 20)
-#define WREXEC_STDIN_HEAD 8
-#define WREXEC_CREDIT_SIZE 12
+#define WREXEC_STDIN_HEAD 16
+#define WREXEC_CREDIT_SIZE 24
 #define WREXEC_KNOWN_SIZE 16
 
 extern const struct flux_method wrexec_methods[];

@@ -1,7 +1,7 @@
 /* presence.c - questions about senders whose way was lost.
  *
- * Format: overlay.sender to the broker of the sender (libflux/overlay_wire.h).  Numbers of endpoints
- * are not used twice, so the answer holds for good if it is no.
+ * Format: overlay.sender to the broker of the sender (libflux/overlay_wire.h).  The number of
+ * an endpoint is not used twice, so the answer holds for good if it is no.
  *
  *     state of a sender   meaning                              left when (by)
  *     asked               a request is under way; brokers      it is answered: forgotten if the

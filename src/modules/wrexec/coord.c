@@ -317,7 +317,7 @@ struct subjob *coord_start(struct coord *r, struct spec *spec, const struct laun
     subjob_launch(j, j->ranks, &past);
     free(json);
     if (j->rj->l && !j->rj->l->input)
-        subjob_flow_stdin(j, NULL, 0);
+        (void)subjob_flow_stdin(j, j->input_end, NULL, 0);
     subjob_check(j);
     return j;
 }
@@ -456,7 +456,7 @@ static void kill_one(struct coord *r, uint64_t id, int signum)
         /* A killed job does not wait for output without a client.  After the second SIGKILL it does
          * not wait for output that the client does not read either, since the client may be stopped
          * forever. */
-        if (j->spec->output == SPEC_OUTPUT_CLIENT && (!l || (again && l->credit <= 0))) {
+        if (j->spec->output == SPEC_OUTPUT_CLIENT && (!l || (again && !coord_listener_room(l)))) {
             j->rj->gone = true;
             coord_job_signal(j->rj, signum);
             subjob_flow_flush(j);
@@ -518,19 +518,26 @@ void coord_stdin(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct listener *l;
     size_t len;
+    uint64_t pos;
     const uint8_t *data = flux_msg_payload(req, &len);
 
     if (len < WREXEC_STDIN_HEAD || len > WREXEC_STDIN_HEAD + WIRE_STDIN_WINDOW) {
         flux_respond_error(h, req, EPROTO, "standard input of %zu bytes in one message", len);
         return;
     }
-    if ((l = client_of(arg, le_get64(data), req)))
-        subjob_flow_stdin(l->rj->j, data + WREXEC_STDIN_HEAD, len - WREXEC_STDIN_HEAD);
+    pos = le_get64(data + 8);
+    if ((l = client_of(arg, le_get64(data), req)) &&
+        subjob_flow_stdin(l->rj->j, pos, data + WREXEC_STDIN_HEAD, len - WREXEC_STDIN_HEAD) < 0) {
+        flux_respond_error(h, req, EPROTO,
+                           "standard input from byte %" PRIu64 " on, but there are only %" PRIu64,
+                           pos, l->rj->j->input_end);
+        return;
+    }
     /* The input of a job that has ended is discarded, like that of a task that has ended. */
     flux_respond(h, req, NULL);
 }
 
-/* Take credit for output: the client has consumed this number of bytes. */
+/* Take credit for output. */
 void coord_credit(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct listener *l;
@@ -542,16 +549,20 @@ void coord_credit(flux_t *h, const flux_msg_t *req, void *arg)
         return;
     }
     if ((l = client_of(arg, le_get64(data), req))) {
-        l->credit += le_get32(data + 8);
+        coord_listener_credit(l, le_get64(data + 8), le_get64(data + 16));
         if (!coord_job_over(l->rj))
             subjob_flow_flush(l->rj->j);
     }
     flux_respond(h, req, NULL);
 }
 
-void coord_disconnect(struct coord *r, const char *sender, uint32_t matchtag)
+void coord_disconnect(struct coord *r, const flux_msg_t *notice, const char *sender,
+                      uint32_t matchtag)
 {
-    coord_clients_gone(r->clients, sender, matchtag);
+    if (!matchtag && flux_msg_has_flag(notice, FLUX_MSGF_IDEMPOTENT))
+        coord_clients_away(r->clients, notice);
+    else
+        coord_clients_gone(r->clients, sender, matchtag);
     coord_execs_gone(r->runs, sender, matchtag);
     if (r->jobs_req && strcmp(sender, r->jobs_sender) == 0 &&
         (!matchtag || matchtag == flux_msg_matchtag(r->jobs_req))) {

@@ -2,8 +2,10 @@
 #ifndef WREXEC_COORD_H
 #define WREXEC_COORD_H
 
+#include "coord_listener.h"
 #include "libkvs/kvs.h"
 #include "libreduce/window.h"
+#include "libservice/presence.h"
 #include "libutil/buf.h"
 #include "wrexec.h"
 
@@ -26,17 +28,6 @@ struct coord {
     struct clients *clients;
     struct runs *runs;
     uint64_t next_spawn;
-};
-
-/* A client that follows a job, or has started a program. */
-struct listener {
-    struct list_node node; /* in the list of its client */
-    struct client *client;
-    flux_msg_t *req;
-    uint64_t id;
-    struct coord_job *rj; /* NULL: the job has not been launched yet */
-    int64_t credit;
-    bool input;
 };
 
 struct coord_job {
@@ -127,13 +118,14 @@ void coord_job_load(struct coord_job *rj, flux_handover_t *o);
 struct clients *coord_clients_create(struct coord *r);
 void coord_clients_destroy(struct clients *cl);
 void coord_clients_gone(struct clients *cl, const char *sender, uint32_t matchtag);
+/* The way to the sender of this notice was lost. */
+void coord_clients_away(struct clients *cl, const flux_msg_t *notice);
 /* Create a listener for a request that is answered like wrexec.listen.  Returns NULL with
  * ENOMEM. */
 struct listener *coord_client_create(struct clients *cl, const flux_msg_t *req, uint64_t id,
                                      uint32_t window);
 void coord_client_free(struct listener *l);                       /* of a job */
 void coord_client_forget(struct clients *cl, struct listener *l); /* its program was not started */
-void coord_client_notice(struct listener *l, const struct wrexec_notice *n);
 /* Begin a job, for which a client may wait already. */
 void coord_clients_job(struct clients *cl, struct coord_job *rj);
 /* Send the result of a job to its client, or keep it for a client that arrives later. */

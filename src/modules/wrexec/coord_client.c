@@ -8,8 +8,14 @@
  *                          `early`, by job id
  *     joined               the client receives output, notices and, last,     try_listen,
  *                          the result                                         coord_clients_job
+ *     over                 the result was sent, but the way to the client     end
+ *                          may be lost with it, and with output: all that
+ *                          is kept, in `over`, by job id
  *     (answered)           the job had ended already; the result was the      try_listen
  *                          only answer
+ *
+ * In the first three states, the way to the client may be lost.  The client then resumes its stream
+ * (coord_listener.c); meanwhile its broker is asked whether it has ended (libservice/presence.h).
  *
  * Invariants:
  *  1. The requests of a client are in a list of the client, so the cost of a disconnect depends on
@@ -20,6 +26,7 @@
  *  3. When a client disconnects, the programs that it has started (flux exec) end.  Its jobs are
  *     left to the job module, which is notified of the disconnect as well.  Output for this client
  *     alone is discarded.
+ *  4. At most OVER_MAX requests are over, and OVER_BYTES are kept for them; the oldest are dropped.
  *
  * Failure: a request beyond EARLY_MAX is refused with an error message.
  */
@@ -34,6 +41,8 @@
 
 #define EARLY_MAX 65536
 #define RECENT_MAX 4096
+#define OVER_MAX 4096
+#define OVER_BYTES (64u << 20)
 #define EXEC_GRACE 5.0
 
 struct client {
@@ -53,6 +62,10 @@ struct clients {
     hmap_t *early; /* id -> struct listener */
     hmap_t *recent;
     struct list_node order; /* order of `recent`, oldest first */
+    hmap_t *over;           /* id -> struct listener */
+    struct list_node overs; /* the same, oldest first */
+    size_t over_bytes;
+    presence_t *presence;
 };
 
 static struct client *client_of(struct clients *cl, const flux_msg_t *req)
@@ -80,24 +93,27 @@ static void client_put(struct clients *cl, struct client *c)
     free(c);
 }
 
+/* Returns -1 with ENOMEM. */
+static int add(struct clients *cl, struct listener *l)
+{
+    if (!(l->client = client_of(cl, l->req))) {
+        errno = ENOMEM;
+        return -1;
+    }
+    list_append(&l->client->listeners, &l->node);
+    return 0;
+}
+
 struct listener *coord_client_create(struct clients *cl, const flux_msg_t *req, uint64_t id,
                                      uint32_t window)
 {
-    struct client *c = client_of(cl, req);
-    struct listener *l = c ? calloc(1, sizeof(*l)) : NULL;
+    struct listener *l = coord_listener_create(cl->coord->ctx->h, req, id, window);
 
-    if (!l) {
-        if (c)
-            client_put(cl, c);
-        errno = ENOMEM;
-        return NULL;
-    }
-    l->client = c;
-    l->req = flux_msg_incref(req);
-    l->id = id;
-    l->credit = window ? window : WREXEC_CLIENT_WINDOW;
-    list_append(&c->listeners, &l->node);
-    return l;
+    if (l && add(cl, l) == 0)
+        return l;
+    coord_listener_destroy(l);
+    errno = ENOMEM;
+    return NULL;
 }
 
 static void listener_drop(struct clients *cl, struct listener *l)
@@ -108,10 +124,40 @@ static void listener_drop(struct clients *cl, struct listener *l)
         l->rj->l = NULL;
     else if (hmap_get_u64(cl->early, l->id) == l)
         hmap_take_u64(cl->early, l->id);
-    list_remove(&l->node);
-    flux_msg_destroy(l->req);
-    free(l);
+    else if (hmap_get_u64(cl->over, l->id) == l)
+        hmap_take_u64(cl->over, l->id);
+    cl->over_bytes -= l->bytes;
+    coord_listener_destroy(l);
     client_put(cl, c);
+}
+
+/* Keep a listener whose last response was sent. */
+static void keep_over(struct clients *cl, struct listener *l)
+{
+    if (hmap_put_u64(cl->over, l->id, l) < 0) {
+        listener_drop(cl, l);
+        return;
+    }
+    list_append(&cl->overs, &l->over);
+    l->bytes = coord_listener_bytes(l);
+    cl->over_bytes += l->bytes;
+    while (hmap_count(cl->over) > OVER_MAX || cl->over_bytes > OVER_BYTES)
+        listener_drop(cl, list_entry(list_first(&cl->overs), struct listener, over));
+}
+
+/* Send the last response. */
+static void end(struct clients *cl, struct listener *l, int errnum, const char *text, bool lazy)
+{
+    if (!coord_listener_end(l, errnum, text, lazy)) {
+        listener_drop(cl, l);
+        return;
+    }
+    if (l->rj)
+        l->rj->l = NULL;
+    else
+        (void)hmap_take_u64(cl->early, l->id);
+    l->rj = NULL;
+    keep_over(cl, l);
 }
 
 void coord_client_free(struct listener *l)
@@ -125,22 +171,13 @@ void coord_client_forget(struct clients *cl, struct listener *l)
     listener_drop(cl, l);
 }
 
-void coord_client_notice(struct listener *l, const struct wrexec_notice *n)
-{
-    char *json = flux_schema_encode(&wrexec_notice_schema, n);
-
-    if (json)
-        flux_respond_more(l->rj->coord->ctx->h, l->req, json);
-    free(json);
-}
-
 /* Send the first notice: the job is being started. */
 static void tell_start(struct coord_job *rj)
 {
     char *ranks = idset_format(rj->j->ranks, 0);
-    struct wrexec_notice n = {.id = rj->j->id, .ranks = ranks ? ranks : ""};
+    struct wrexec_notice n = {.id = rj->j->id, .ranks = ranks ? ranks : "", .taken = rj->acked};
 
-    coord_client_notice(rj->l, &n);
+    coord_listener_notice(rj->l, &n);
     free(ranks);
 }
 
@@ -150,7 +187,7 @@ static void join(struct coord_job *rj, struct listener *l)
     l->rj = rj;
     tell_start(rj);
     if (!l->input)
-        subjob_flow_stdin(rj->j, NULL, 0);
+        (void)subjob_flow_stdin(rj->j, rj->j->input_end, NULL, 0);
 }
 
 void coord_clients_job(struct clients *cl, struct coord_job *rj)
@@ -202,21 +239,45 @@ void coord_clients_result(struct clients *cl, struct coord_job *rj, const char *
     }
     /* The client of a job also waits for its end (job.wait), which is reported to the job module
      * next. */
-    if (rj->exec)
-        flux_respond(cl->coord->ctx->h, rj->l->req, json);
-    else
-        flux_respond_lazy(cl->coord->ctx->h, rj->l->req, json);
-    listener_drop(cl, rj->l);
+    end(cl, rj->l, 0, json, !rj->exec);
 }
 
 void coord_clients_unknown(struct clients *cl, uint64_t id)
 {
     struct listener *l = hmap_get_u64(cl->early, id);
+    char text[64];
 
     if (!l)
         return;
-    flux_respond_error(cl->coord->ctx->h, l->req, ENOENT, "job %" PRIu64 " was not started", id);
-    listener_drop(cl, l);
+    snprintf(text, sizeof(text), "job %" PRIu64 " was not started", id);
+    end(cl, l, ENOENT, text, false);
+}
+
+/* Find the request of the same client for the same job. */
+static struct listener *find_earlier(struct clients *cl, const flux_msg_t *req, uint64_t id)
+{
+    struct subjob *j = hmap_get_u64(cl->coord->ctx->jobs, id);
+    struct listener *l = j && j->rj ? j->rj->l : NULL;
+    char sender[FLUX_SENDER_MAX];
+
+    if (!l && !(l = hmap_get_u64(cl->early, id)))
+        l = hmap_get_u64(cl->over, id);
+    flux_msg_sender(req, sender, sizeof(sender));
+    return l && strcmp(l->client->sender, sender) == 0 ? l : NULL;
+}
+
+/* The way to the client was lost. */
+static int resume(struct clients *cl, struct listener *l, const flux_msg_t *req,
+                  const struct wrexec_listen *p, errmsg_t *err)
+{
+    if (coord_listener_resume(l, req, p, err) < 0)
+        return -1;
+    if (l->rj)
+        tell_start(l->rj);
+    coord_listener_go_on(l);
+    if (l->rj && !coord_job_over(l->rj))
+        subjob_flow_flush(l->rj->j);
+    return 0;
 }
 
 static int try_listen(struct clients *cl, const flux_msg_t *req, const struct wrexec_listen *p,
@@ -229,6 +290,11 @@ static int try_listen(struct clients *cl, const flux_msg_t *req, const struct wr
 
     if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING))
         return errmsg_fail(err, EPROTO, "wrexec.listen has to be a streaming request");
+    if ((l = find_earlier(cl, req, p->id)))
+        return resume(cl, l, req, p, err);
+    if (p->received > 0)
+        return errmsg_fail(err, ENOENT, "what is left of job %" PRIu64 " is not kept any more",
+                           p->id);
     if (p->id == 0 || p->id >= JOB_EXEC_BIT)
         return errmsg_fail(err, EINVAL, "%" PRIu64 " is not a job", p->id);
     if ((rc = recent_take(cl, p->id))) {
@@ -279,9 +345,13 @@ static void listener_gone(struct clients *cl, struct listener *l, bool canceled)
 {
     struct coord_job *rj = l->rj;
 
+    bool over = l->last != NULL;
+
     if (canceled)
         flux_respond_error(cl->coord->ctx->h, l->req, ENODATA, "canceled");
     listener_drop(cl, l);
+    if (over)
+        return;
     if (!rj || coord_job_over(rj))
         return;
     if (rj->exec || rj->j->spec->output == SPEC_OUTPUT_CLIENT)
@@ -299,7 +369,7 @@ static struct listener *find(struct client *c, uint32_t matchtag)
     {
         struct listener *l = list_entry(it, struct listener, node);
 
-        if (!matchtag || flux_msg_matchtag(l->req) == matchtag)
+        if (!matchtag || (!l->last && flux_msg_matchtag(l->req) == matchtag))
             return l;
     }
     return NULL;
@@ -315,7 +385,44 @@ void coord_clients_gone(struct clients *cl, const char *sender, uint32_t matchta
         listener_gone(cl, l, matchtag != 0);
 }
 
+/* What cannot be resumed ends as with its client. */
+void coord_clients_away(struct clients *cl, const flux_msg_t *notice)
+{
+    char sender[FLUX_SENDER_MAX];
+    struct client *c = hmap_get(cl->map, flux_msg_sender(notice, sender, sizeof(sender)));
+
+    if (!c)
+        return;
+    LIST_FOREACH_SAFE(it, tmp, &c->listeners)
+    {
+        struct listener *l = list_entry(it, struct listener, node);
+
+        if (!coord_listener_away(l)) {
+            coord_clients_gone(cl, sender, 0);
+            return;
+        }
+    }
+    if (presence_ask(cl->presence, notice) < 0)
+        flux_log(cl->coord->ctx->h, LOG_WARNING,
+                 "out of memory: it is not known whether the client of a job has ended");
+}
+
+static void client_ended(void *arg, const flux_msg_t *notice)
+{
+    struct clients *cl = arg;
+    char sender[FLUX_SENDER_MAX];
+
+    coord_clients_gone(cl, flux_msg_sender(notice, sender, sizeof(sender)), 0);
+}
+
 /* --- reload --- */
+
+/* Requests that are over come in their order. */
+static void save_listener(const struct listener *l, flux_handover_t *o)
+{
+    coord_listener_save(l, o);
+    flux_handover_put(o, l->rj != NULL);
+}
 
 void coord_clients_save(struct clients *cl, flux_handover_t *o)
 {
@@ -328,13 +435,12 @@ void coord_clients_save(struct clients *cl, flux_handover_t *o)
         {
             const struct listener *l = list_entry(it, struct listener, node);
 
-            flux_handover_put_msg(o, l->req);
-            flux_handover_put(o, l->id);
-            flux_handover_put(o, (uint64_t)l->credit);
-            flux_handover_put(o, l->input);
-            flux_handover_put(o, l->rj != NULL);
+            if (!l->last)
+                save_listener(l, o);
         }
     }
+    LIST_FOREACH(it, &cl->overs)
+    save_listener(list_entry(it, struct listener, over), o);
     flux_handover_put_msg(o, NULL);
     LIST_FOREACH(it, &cl->order)
     {
@@ -344,30 +450,26 @@ void coord_clients_save(struct clients *cl, flux_handover_t *o)
         flux_handover_put(o, rc->id);
     }
     flux_handover_put_str(o, NULL);
+    presence_save(cl->presence, o);
 }
 
-static void load_listener(struct clients *cl, const flux_msg_t *req, flux_handover_t *o)
+static void load_listener(struct clients *cl, struct listener *l, flux_handover_t *o)
 {
-    uint64_t id = flux_handover_get(o, UINT64_MAX);
-    int64_t credit = (int64_t)flux_handover_get(o, UINT64_MAX);
-    bool input = flux_handover_get(o, 1), joined = flux_handover_get(o, 1);
-    struct subjob *j = hmap_get_u64(cl->coord->ctx->jobs, id);
-    struct listener *l;
+    bool joined = flux_handover_get(o, 1);
+    struct subjob *j = hmap_get_u64(cl->coord->ctx->jobs, l->id);
 
-    if (joined && (!j || !j->rj || j->rj->l)) {
+    if ((joined && (!j || !j->rj || j->rj->l || l->last)) || !flux_handover_ok(o)) {
         flux_handover_fail(o, EPROTO);
-        return;
-    }
-    if (!(l = coord_client_create(cl, req, id, 0))) {
+        coord_listener_destroy(l);
+    } else if (add(cl, l) < 0) {
         flux_handover_fail(o, ENOMEM);
-        return;
-    }
-    l->credit = credit;
-    l->input = input;
-    if (joined) {
+        coord_listener_destroy(l);
+    } else if (joined) {
         l->rj = j->rj;
         j->rj->l = l;
-    } else if (hmap_put_u64(cl->early, id, l) < 0) {
+    } else if (l->last) {
+        keep_over(cl, l);
+    } else if (hmap_put_u64(cl->early, l->id, l) < 0) {
         listener_drop(cl, l);
         flux_handover_fail(o, ENOMEM);
     }
@@ -375,16 +477,15 @@ static void load_listener(struct clients *cl, const flux_msg_t *req, flux_handov
 
 void coord_clients_load(struct clients *cl, flux_handover_t *o)
 {
-    flux_msg_t *req;
+    struct listener *l;
     const char *json;
 
     flux_handover_get_mark(o, "clients");
-    while ((req = flux_handover_get_msg(o))) {
-        load_listener(cl, req, o);
-        flux_msg_destroy(req);
-    }
+    while ((l = coord_listener_load(cl->coord->ctx->h, o)))
+        load_listener(cl, l, o);
     while ((json = flux_handover_get_str(o)))
         recent_keep(cl, flux_handover_get(o, UINT64_MAX), json);
+    presence_load(cl->presence, o);
 }
 
 /* --- start and end --- */
@@ -397,10 +498,13 @@ struct clients *coord_clients_create(struct coord *r)
         return NULL;
     cl->coord = r;
     list_init(&cl->order);
+    list_init(&cl->overs);
+    cl->over = hmap_create_u64(NULL);
+    cl->presence = presence_create(r->ctx->h, client_ended, cl);
     cl->map = hmap_create_str(NULL);
     cl->early = hmap_create_u64(NULL);
     cl->recent = hmap_create_u64(free);
-    if (!cl->map || !cl->early || !cl->recent) {
+    if (!cl->map || !cl->early || !cl->recent || !cl->over || !cl->presence) {
         coord_clients_destroy(cl);
         errno = ENOMEM;
         return NULL;
@@ -422,6 +526,10 @@ void coord_clients_destroy(struct clients *cl)
                            "the wrexec module was unloaded");
         listener_drop(cl, l);
     }
+    while (!list_empty(&cl->overs))
+        listener_drop(cl, list_entry(list_first(&cl->overs), struct listener, over));
+    presence_destroy(cl->presence);
+    hmap_destroy(cl->over);
     hmap_destroy(cl->early);
     hmap_destroy(cl->recent);
     hmap_destroy(cl->map);

@@ -109,11 +109,7 @@ bool coord_job_output(struct subjob *j, const void *data, size_t len)
         return true;
     if (j->spec->output == SPEC_OUTPUT_KVS)
         return coord_output_put(rj->coord->output, rj, data, len);
-    if (!rj->l || rj->l->credit <= 0)
-        return false;
-    rj->l->credit -= (int64_t)len;
-    flux_respond_more_raw(j->ctx->h, rj->l->req, data, len);
-    return true;
+    return rj->l && coord_listener_output(rj->l, data, len);
 }
 
 /* Note that a node has taken more input.  Returns the growth of the amount that all nodes have
@@ -144,14 +140,14 @@ void coord_job_taken(struct subjob *j, uint32_t node, uint64_t bytes)
     if (node >= j->nnodes)
         return;
     if (rj->taken) {
-        n.taken = bytes > rj->taken[node] ? taken_by_all(rj, node, bytes - rj->taken[node]) : 0;
+        if (bytes > rj->taken[node] && taken_by_all(rj, node, bytes - rj->taken[node]) > 0)
+            n.taken = rj->acked;
     } else if (bytes > rj->acked) {
-        n.taken = bytes - rj->acked;
-        rj->acked = bytes;
+        n.taken = rj->acked = bytes;
     }
     j->input_taken = rj->acked < j->input_end ? rj->acked : j->input_end;
     if (n.taken && rj->l)
-        coord_client_notice(rj->l, &n);
+        coord_listener_notice(rj->l, &n);
 }
 
 /* --- the end of a job --- */
@@ -286,7 +282,7 @@ void coord_job_failed(struct subjob *j, int code, const char *why_it_did)
             rj->fail_code = code ? code : 1;
         }
         if (rj->l)
-            coord_client_notice(rj->l, &n);
+            coord_listener_notice(rj->l, &n);
         return;
     }
     if (rj->failed)
@@ -380,7 +376,7 @@ void coord_job_lost(struct subjob *j, const idset_t *nodes, const char *why)
         if (survives(rj, ranks)) {
             coord_tell_raise(rj->coord, j->id, "node-lost", 1, text);
             if (rj->l)
-                coord_client_notice(rj->l, &n);
+                coord_listener_notice(rj->l, &n);
         } else {
             /* A failure or signal before the loss decides the result. */
             coord_tell_raise(rj->coord, j->id, "node-lost", rj->failed || rj->signaled ? 1 : 0,
@@ -406,7 +402,7 @@ void coord_job_note(struct subjob *j, bool warning, const void *text, size_t len
         return;
     coord_tell_raise(j->rj->coord, j->id, warning ? "warning" : "exec", 1, copy);
     if (warning && j->rj->l)
-        coord_client_notice(j->rj->l, &n);
+        coord_listener_notice(j->rj->l, &n);
 }
 
 static void kill_all(struct coord_job *rj)

@@ -439,10 +439,14 @@ void subjob_flow_input(struct subjob *j, uint64_t pos, uint64_t taken, const voi
         stdin_local(j, data, len);
 }
 
-void subjob_flow_stdin(struct subjob *j, const void *data, size_t len)
+int subjob_flow_stdin(struct subjob *j, uint64_t pos, const void *data, size_t len)
 {
-    if (!(j->spec->flags & WIRE_F_STDIN_NONE))
-        subjob_flow_input(j, j->input_end, j->input_taken, data, len);
+    if (j->spec->flags & WIRE_F_STDIN_NONE)
+        return 0;
+    if (pos > j->input_end)
+        return -1;
+    subjob_flow_input(j, pos, j->input_taken, data, len);
+    return 0;
 }
 
 /* --- signals --- */

@@ -14,8 +14,9 @@
  *    launchlink.c   the connection to flux-launcher (src/launcher)
  *    coord*.c       rank 0 only: coord.c serves the job module, coord_job.c decides how a job
  *                   ends, coord_hosts.c finds out which brokers share a host, coord_client.c serves
- *                   clients, coord_exec.c runs the programs of flux exec, coord_output.c writes
- *                   job.ID.output, coord_spawn.c adds tasks to a job
+ *                   clients, coord_listener.c the stream of one, coord_exec.c runs the programs of
+ *                   flux exec, coord_output.c writes job.ID.output, coord_spawn.c adds tasks to a
+ *                   job
  *    names.c        rank 0 only: the names that jobs publish for each other
  *    settings.c     the attributes wrexec.*
  *    handover.c     the state that a reload passes to the next instance
@@ -34,7 +35,8 @@
  *     has ended (launchlink.c).
  *  2. A job outlives the client that follows it.  When the client disconnects or cancels its
  *     request, the output for this client alone is discarded; the job module decides whether the
- *     job ends.  Only the programs of flux exec end with their client.
+ *     job ends.  Only the programs of flux exec end with their client.  A client whose way was lost
+ *     resumes its stream.
  *  3. A rank that loses its parent in the tree keeps its part of every job until the instance above
  *     sends the launch again (subjob_heal.c), unless rank 0 does not know the job any longer.
  *  4. The launcher kills all tasks when its connection to the module closes.  The module therefore
@@ -274,7 +276,7 @@ static void gone(struct ctx *ctx, const flux_msg_t *msg, uint32_t matchtag)
 
     flux_msg_sender(msg, sender, sizeof(sender));
     if (ctx->coord)
-        coord_disconnect(ctx->coord, sender, matchtag);
+        coord_disconnect(ctx->coord, msg, sender, matchtag);
     uplinks_gone(ctx->uplinks, sender, matchtag);
 }
 

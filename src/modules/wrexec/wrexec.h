@@ -144,7 +144,7 @@ bool settings_known(const struct settings *s);
 void settings_destroy(struct settings *s); /* NULL-safe */
 
 /* handover.c */
-#define HANDOVER_FORM 8
+#define HANDOVER_FORM 9
 /* Save and load the state that survives a reload.  handover_load() sends nothing; handover_go_on()
  * then continues the work that has waited.  Returns -1 with errno and an error message. */
 int handover_save(struct ctx *ctx, flux_handover_t *o, errmsg_t *err);
@@ -242,9 +242,10 @@ void subjob_flow_drop(struct subjob *j);
 int subjob_flow_piece_add(struct subjob *j, struct part *p, uint32_t rank, uint64_t number,
                           const void *data, size_t len);
 void subjob_flow_piece_free(struct piece *p);
-/* Pass bytes for standard input to the tasks that read it, here and below, at rank 0; or from the
- * parent, with the position and what all nodes have taken. */
-void subjob_flow_stdin(struct subjob *j, const void *data, size_t len);
+/* Pass bytes for standard input to the tasks that read it, here and below, at rank 0 (-1: bytes
+ * before this position are missing); or from the parent, with the position and what all nodes have
+ * taken.  No bytes: its end. */
+int subjob_flow_stdin(struct subjob *j, uint64_t pos, const void *data, size_t len);
 void subjob_flow_input(struct subjob *j, uint64_t pos, uint64_t taken, const void *data,
                        size_t len);
 /* Note that the tasks of a node have taken this number of bytes in all, or discarded them. */
@@ -290,8 +291,10 @@ void coord_jobs(flux_t *h, const flux_msg_t *req, void *arg);
 void coord_kill(flux_t *h, const flux_msg_t *req, void *arg);
 void coord_stdin(flux_t *h, const flux_msg_t *req, void *arg);
 void coord_credit(flux_t *h, const flux_msg_t *req, void *arg);
-/* Handle a client that has disconnected (matchtag 0), or has canceled one of its requests. */
-void coord_disconnect(struct coord *r, const char *sender, uint32_t matchtag);
+/* Handle a client that has disconnected, or whose way was lost (matchtag 0; `notice` tells which),
+ * or that has canceled one of its requests. */
+void coord_disconnect(struct coord *r, const flux_msg_t *notice, const char *sender,
+                      uint32_t matchtag);
 
 /* coord_job.c: functions for jobs at rank 0 */
 void coord_job_failed(struct subjob *j, int code, const char *text);

@@ -62,6 +62,8 @@ static const char *frame_name(enum wire_type type)
         return "KILL ";
     case WIRE_NTH_SIGNAL:
         return "SIGNAL ";
+    case WIRE_INPUT:
+        return "INPUT ";
     case WIRE_CREDIT:
         return "CREDIT ";
     default:
@@ -303,6 +305,8 @@ static void bed_free(struct bed *b)
     free(b);
 }
 
+#define FAR 50 /* clients from this number on are at rank 2 */
+
 /* Create a request of one of several clients. */
 static flux_msg_t *request(const char *topic, uint32_t roles, uint32_t client, unsigned flags)
 {
@@ -313,6 +317,8 @@ static flux_msg_t *request(const char *topic, uint32_t roles, uint32_t client, u
     flux_msg_set_cred(msg, 1000, roles);
     flux_msg_set_matchtag(msg, 100 + client);
     ck_assert_int_eq(flux_msg_route_push(msg, 1u << 28 | client), 0);
+    if (client >= FAR)
+        ck_assert_int_eq(flux_msg_route_push(msg, 2), 0);
     return msg;
 }
 
@@ -332,12 +338,18 @@ static void say_raw(struct bed *b, const char *topic, uint32_t client, const voi
     flux_handle_deliver(b->f.h, msg);
 }
 
+#define READS 9 /* the job with this id reads standard input */
+
 /* Launch a job as the job module does: one task on each rank. */
 static void launch_on(struct bed *b, uint64_t id, const char *ranks, const char *names)
 {
     char *argv[] = {(char *)"true", NULL};
     json_t *nodes = json_pack("[[sissi]]", ranks, 1, "", "", 0);
-    struct wrexec_launch w = {.id = id, .nodes = nodes, .names = names, .output = "client"};
+    struct wrexec_launch w = {.id = id,
+                              .nodes = nodes,
+                              .names = names,
+                              .output = "client",
+                              .input = id == READS ? "first" : NULL};
     struct launchreq req = {.launch = &w, .argv = argv, .env = "", .envlen = 0};
     launchbuf_t *buf = exec_launchbuf_create();
     size_t len;
