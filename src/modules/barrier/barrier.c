@@ -71,480 +71,18 @@
  */
 #include "config.h"
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "ended.h"
-#include "entries.h"
-#include "libflux/courier.h"
-#include "libflux/barrier_wire.h"
-#include "libflux/module.h"
-#include "libflux/slice.h"
-#include "libidset/idset.h"
+#include "barrier_private.h"
 #include "libflux/cancel_wire.h"
 #include "libschema/jsonout.h"
-#include "libservice/grace.h"
-#include "libservice/longlist.h"
-#include "libservice/session.h"
-#include "libservice/setup.h"
-#include "libutil/hmap.h"
-#include "libutil/list.h"
-#include "libutil/strutil.h"
-#include "libutil/invariant.h"
 
 #define NAME_MAX_LEN 128
 #define BARRIERS_MAX 16384
-#define JOINS_MAX 2 /* unanswered, per barrier */
-#define TRIES 16
 
-/* A participant at this broker, or an instance below. */
-struct party {
-    struct claim claim;
-    struct barrier *b;
-    flux_msg_t *req; /* the request to answer */
-    uint32_t rank;   /* its rank, if known, else FLUX_NODEID_ANY */
-    bool child;
-    char sender[];
-};
-
-struct join {
-    struct list_node node; /* in barrier.joins */
-    struct barrier *b;
-    flux_future_t *f;
-    bool before; /* ranks have moved since */
-};
-
-struct barrier {
-    struct ctx *ctx;
-    char *name;
-    uint32_t nprocs;
-    entries_t *entries;
-    uint32_t seq;
-    uint64_t after; /* number of the last use of the name that ended, as far as known here and
-                     * below */
-    bool shared;    /* with other instances: it was reported to one, or one has joined */
-    unsigned tries; /* number of joins that failed since ranks have moved */
-    uint64_t moves; /* value of ctx.moves when `tries` was 0 */
-    uint32_t here;  /* participants at this broker */
-    double since;
-    struct longlist_place place;
-    idset_t *ranks;      /* announced ranks of participants */
-    grace_wait_t *grace; /* rank 0: lost ranks that may have had participants; or NULL */
-    hmap_t *parties;     /* sender -> struct party */
-    struct list_node joins;
-    unsigned njoins;        /* since ranks last moved */
-    struct list_node dirty; /* in ctx.dirty while there is something to tell, or it has to fail */
-    bool gone;              /* a participant is, */
-    uint32_t gone_rank;     /* which was at this rank */
-};
-
-struct ctx {
-    bool reloads; /* this instance ends, and another one replaces it */
-    flux_t *h;
-    flux_handlers_t *handlers;
-    session_t *session;
-    flux_watcher_t *defer;
-    courier_t *courier; /* for aborts to the instance above, since a lost abort would leave all
-                         * participants waiting */
-    hmap_t *barriers;   /* name -> struct barrier */
-    struct claims *senders;
-    longlist_t *longlist;
-    struct list_node dirty;
-    setup_t *setup; /* rank 0 */
-    double grace_seconds;
-    grace_t *grace;
-    ended_table_t *ended;
-    uint64_t moves; /* number of events about moved ranks in the tree */
-    idset_t *lost;  /* ranks */
-    uint64_t entered, joins, completed, failed;
-};
-
-/* --- parties --- */
-
-static void party_free(void *val)
-{
-    struct party *p = val;
-
-    claim_drop(p->b->ctx->senders, &p->claim);
-    flux_msg_destroy(p->req);
-    free(p);
-}
-
-/* The rank in a sender's text "RANK.NUMBER"; FLUX_NODEID_ANY for one at this broker. */
-static uint32_t sender_rank(const char *sender)
-{
-    char digits[16];
-    size_t n = strcspn(sender, ".");
-    uint32_t rank;
-
-    if (n >= sizeof(digits))
-        return FLUX_NODEID_ANY;
-    memcpy(digits, sender, n);
-    digits[n] = '\0';
-    return str2u32(digits, &rank) < 0 ? FLUX_NODEID_ANY : rank;
-}
-
-static void party_gone(struct claim *c, bool canceled);
-
-/* Store a participant with its request.  NULL with ENOMEM. */
-static struct party *party_add(struct barrier *b, const char *sender, const flux_msg_t *req,
-                               bool child)
-{
-    size_t len = strlen(sender);
-    struct party *p = calloc(1, sizeof(*p) + len + 1);
-
-    if (!p)
-        return NULL;
-    memcpy(p->sender, sender, len + 1);
-    p->b = b;
-    p->rank = sender_rank(sender);
-    p->child = child;
-    if (claim_take_sender(b->ctx->senders, &p->claim, req, party_gone) < 0 ||
-        hmap_put(b->parties, sender, p) < 0) {
-        party_free(p);
-        return NULL;
-    }
-    p->req = flux_msg_incref(req);
-    b->here += !child;
-    return p;
-}
-
-/* --- barriers --- */
-
-static void barrier_free(void *val)
-{
-    struct barrier *b = val;
-
-    LIST_FOREACH_SAFE(it, tmp, &b->joins)
-    {
-        struct join *j = list_entry(it, struct join, node);
-        flux_future_destroy(j->f);
-        free(j);
-    }
-    list_remove(&b->dirty);
-    longlist_remove(&b->place);
-    hmap_destroy(b->parties);
-    entries_destroy(b->entries);
-    idset_destroy(b->ranks);
-    grace_wait_destroy(b->grace);
-    free(b->name);
-    free(b);
-}
-
-static void suspect(struct barrier *b, const idset_t *lost);
-
-static struct barrier *barrier_create(struct ctx *ctx, const char *name, uint32_t nprocs)
-{
-    const struct ended *last = ended_get(ctx->ended, name);
-    struct barrier *b = calloc(1, sizeof(*b));
-
-    if (!b)
-        return NULL;
-    b->after = last ? last->use : 0;
-    list_init(&b->joins);
-    list_init(&b->dirty);
-    b->ctx = ctx;
-    b->nprocs = nprocs;
-    b->since = flux_now(ctx->h);
-    if (!(b->name = strdup(name)) || !(b->parties = hmap_create_str(party_free)) ||
-        !(b->ranks = idset_create()) || !(b->entries = entries_create()) ||
-        hmap_put(ctx->barriers, name, b) < 0) {
-        barrier_free(b);
-        errno = ENOMEM;
-        return NULL;
-    }
-    longlist_add(ctx->longlist, &b->place);
-    if (grace_recent(ctx->grace))
-        suspect(b, grace_recent(ctx->grace));
-    return b;
-}
-
-/* Store the end, of which instances below may not be notified.  `use`: its number, `why`: NULL if
- * it was released. */
-static void remember_end(struct barrier *b, uint64_t use, int errnum, const char *why)
-{
-    struct ended e = {use, b->shared ? idset_copy(entries_ranks(b->entries)) : NULL, errnum, why};
-    size_t pos = 0;
-    void *val;
-    int rc = e.ranks ? 0 : -1;
-
-    if (!b->shared)
-        return;
-    while (rc == 0 && hmap_next(b->parties, &pos, NULL, NULL, &val)) {
-        const struct party *p = val;
-        if (p->child)
-            rc = idset_set(e.ranks, p->rank);
-    }
-    if (rc < 0)
-        idset_destroy(e.ranks);
-    if (rc < 0 || ended_put(b->ctx->ended, b->name, &e) < 0)
-        flux_log(b->ctx->h, LOG_ERR, "no memory to store the end of barrier '%s'", b->name);
-}
-
-/* All participants have entered: answer all requests, and destroy the barrier. */
-static void barrier_release(struct barrier *b, uint64_t use)
-{
-    struct ctx *ctx = b->ctx;
-    const struct barrier_joined done = {true, use};
-    size_t pos = 0;
-    void *val;
-
-    INVARIANT(1, hmap_get(ctx->barriers, b->name) == b);
-    hmap_take(ctx->barriers, b->name);
-    ctx->completed++;
-    remember_end(b, use, 0, NULL);
-    while (hmap_next(b->parties, &pos, NULL, NULL, &val)) {
-        struct party *p = val;
-        if (p->child)
-            flux_respond_struct(ctx->h, p->req, &barrier_joined_schema, &done);
-        else
-            flux_respond(ctx->h, p->req, NULL);
-    }
-    barrier_free(b);
-}
-
-/* Tell the instance above that a barrier failed here or below.  `last`: this instance ends. */
-static void send_abort(struct ctx *ctx, const struct barrier_abort *a, bool last)
-{
-    char *json = flux_schema_encode(&barrier_abort_schema, a);
-
-    if (last) {
-        if (json)
-            flux_future_destroy(flux_rpc(ctx->h, "barrier.abort", json, FLUX_NODEID_ANY,
-                                         FLUX_MSGF_UPSTREAM | FLUX_MSGF_NORESPONSE));
-        free(json);
-    } else if (!json || courier_post_json(ctx->courier, "barrier.abort", FLUX_NODEID_ANY, json) < 0)
-        flux_log(ctx->h, LOG_ERR, "no memory to tell above that barrier '%s' was aborted", a->name);
-}
-
-static void abort_above(struct barrier *b, int errnum, const char *reason, bool last)
-{
-    char *ranks = idset_format(entries_ranks(b->entries), 0);
-    const struct barrier_abort a = {b->name, errnum, reason, ranks};
-
-    if (ranks)
-        send_abort(b->ctx, &a, last);
-    free(ranks);
-}
-
-/* End the barrier for all below, and for all above unless the end came from there. */
-static void barrier_fail(struct barrier *b, bool from_above, int errnum, const char *reason)
-{
-    struct ctx *ctx = b->ctx;
-    size_t pos = 0;
-    void *val;
-
-    INVARIANT(4, hmap_get(ctx->barriers, b->name) == b);
-    hmap_take(ctx->barriers, b->name);
-    ctx->failed++;
-    remember_end(b, b->after + 1, errnum, reason);
-    while (hmap_next(b->parties, &pos, NULL, NULL, &val))
-        flux_respond_error(ctx->h, ((struct party *)val)->req, errnum, "%s", reason);
-    if (!from_above && b->seq > 0)
-        abort_above(b, errnum, reason, false);
-    barrier_free(b);
-}
-
-static void barrier_failf(struct barrier *b, bool from_above, int errnum, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
-
-static void barrier_failf(struct barrier *b, bool from_above, int errnum, const char *fmt, ...)
-{
-    char text[400];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
-    barrier_fail(b, from_above, errnum, text);
-}
-
-static void grace_cb(void *arg, const char *lost)
-{
-    struct barrier *b = arg;
-
-    if (idset_empty(b->ranks)) /* else the loss of a participant has failed it */
-        barrier_failf(b, false, ECONNABORTED,
-                      "barrier '%s' was aborted: %u of %u processes entered, and others may have "
-                      "been at ranks %.100s, which are lost",
-                      b->name, (unsigned)entries_total(b->entries), b->nprocs, lost);
-}
-
-/* Lost ranks may have had participants, unless these have announced their ranks. */
-static void suspect(struct barrier *b, const idset_t *lost)
-{
-    flux_t *h = b->ctx->h;
-
-    if (!flux_is_root(h))
-        return;
-    if (grace_suspect(b->ctx->grace, &b->grace, lost, grace_cb, b) < 0)
-        flux_log(h, LOG_ERR, "out of memory to watch barrier '%s' after a broker was lost",
-                 b->name);
-}
-
-static void news(struct barrier *b);
-
-/* A broker in between, or the parent, was lost: in a session that heals, there will be another
- * path.  True: all entries are to be reported again. */
-static bool join_again(struct barrier *b)
-{
-    if (b->moves != b->ctx->moves)
-        b->tries = 0;
-    b->moves = b->ctx->moves;
-    if (b->tries++ >= TRIES || entries_renew(b->entries) < 0)
-        return false;
-    news(b);
-    return true;
-}
-
-static void join_over(struct join *j)
-{
-    INVARIANT(2, j->before || (j->b->njoins > 0 && j->b->njoins <= JOINS_MAX));
-    list_remove(&j->node);
-    j->b->njoins -= !j->before;
-    flux_future_destroy(j->f);
-    free(j);
-}
-
-static void join_cb(flux_future_t *f, void *arg)
-{
-    struct join *j = arg;
-    struct barrier *b = j->b;
-    struct barrier_joined reply;
-    errmsg_t err;
-    int errnum = flux_future_errnum(f);
-
-    if (errnum == 0 && flux_rpc_get_struct(f, &barrier_joined_schema, &reply, &err) < 0) {
-        barrier_failf(b, false, ECONNABORTED, "barrier '%s' was aborted: %s", b->name, err.text);
-        return;
-    }
-    if (errnum == EINVAL || errnum == ECONNABORTED) {
-        barrier_failf(b, true, errnum, "%s", flux_future_error(f));
-        return;
-    }
-    if (errnum == EHOSTUNREACH && join_again(b)) {
-        join_over(j);
-        return;
-    }
-    if (errnum != 0) {
-        barrier_failf(b, true, ECONNABORTED,
-                      "barrier '%s' was aborted: rank %u cannot reach the instance above: %s",
-                      b->name, flux_rank(b->ctx->h), flux_future_error(f));
-        return;
-    }
-    if (reply.done) {
-        barrier_release(b, reply.use);
-        return;
-    }
-    join_over(j);
-    if (entries_news(b->entries))
-        news(b);
-}
-
-/* Report new entries to the instance above. */
-static void barrier_tell(struct barrier *b)
-{
-    struct ctx *ctx = b->ctx;
-    char *ranks = idset_format(b->ranks, 0), *entries = entries_format_news(b->entries);
-    struct barrier_join m = {b->name, b->nprocs, b->seq + 1, b->after, entries, ranks};
-    struct join *j = calloc(1, sizeof(*j));
-
-    if (!j || !ranks || !entries) {
-        free(j);
-        goto nomem;
-    }
-    list_init(&j->node);
-    j->b = b;
-    if (!(j->f = flux_rpc_struct(ctx->h, "barrier.join", &barrier_join_schema, &m, FLUX_NODEID_ANY,
-                                 FLUX_MSGF_UPSTREAM)) ||
-        flux_future_then(j->f, -1., join_cb, j) < 0) {
-        flux_future_destroy(j->f);
-        free(j);
-        goto nomem;
-    }
-    list_append(&b->joins, &j->node);
-    b->njoins++;
-    b->seq++;
-    b->shared = true;
-    entries_reported(b->entries);
-    INVARIANT(2, b->njoins <= JOINS_MAX);
-    ctx->joins++;
-    free(ranks);
-    free(entries);
-    return;
-nomem:
-    free(ranks);
-    free(entries);
-    barrier_failf(b, false, ECONNABORTED, "barrier '%s' was aborted: rank %u is out of memory",
-                  b->name, flux_rank(ctx->h));
-}
-
-static void news(struct barrier *b)
-{
-    if (!list_empty(&b->dirty))
-        return;
-    list_append(&b->ctx->dirty, &b->dirty);
-    flux_watcher_start(b->ctx->defer);
-}
-
-static void party_gone(struct claim *c, bool canceled)
-{
-    struct party *p = list_entry(c, struct party, claim);
-    struct barrier *b = p->b;
-
-    if (p->child) {
-        /* The instance is lost with its broker; its reported entries stay, and the instances below
-         * it join elsewhere. */
-        hmap_del(b->parties, p->sender);
-        return;
-    }
-    b->gone = true;
-    b->gone_rank = p->rank == FLUX_NODEID_ANY ? flux_rank(b->ctx->h) : p->rank;
-    news(b);
-}
-
-static void barrier_gone(struct barrier *b)
-{
-    barrier_failf(b, false, ECONNABORTED,
-                  "barrier '%s' was aborted: a participant of rank %u went away", b->name,
-                  b->gone_rank);
-}
-
-static void flush_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
-{
-    struct ctx *ctx = arg;
-    struct flux_slice slice;
-    struct list_node *n;
-
-    flux_slice_begin(&slice, r, FLUX_SLICE_SECONDS, FLUX_SLICE_THINGS);
-    while ((n = list_first(&ctx->dirty)) && flux_slice_more(&slice)) {
-        struct barrier *b = list_entry(n, struct barrier, dirty);
-        list_remove(n);
-        if (b->gone)
-            barrier_gone(b);
-        else if (entries_news(b->entries) && b->njoins < JOINS_MAX)
-            barrier_tell(b);
-    }
-    if (n)
-        flux_watcher_start(ctx->defer);
-}
-
-/* There are new entries: release, fail, or report to the instance above. */
-static void barrier_advance(struct barrier *b)
-{
-    bool top = flux_is_root(b->ctx->h);
-    uint64_t total = entries_total(b->entries);
-
-    if (total > b->nprocs)
-        barrier_failf(b, false, EINVAL, "barrier '%s': more than its %u participants entered",
-                      b->name, b->nprocs);
-    else if (total == b->nprocs && (top || b->seq == 0))
-        barrier_release(b, b->after + 1);
-    else if (!top && entries_news(b->entries))
-        news(b);
-}
+/* --- finding and failing --- */
 
 /* The barrier of this name, or NULL. */
 static struct barrier *barrier_find(struct ctx *ctx, const char *name)
@@ -680,7 +218,7 @@ static void enter_cb(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond_error(h, req, EEXIST, "barrier '%s': this process has entered it already",
                            in.name);
     else if ((b = barrier_for(ctx, req, in.name, in.nprocs)) && barrier_ranks(b, req, ranks) == 0) {
-        struct party *p = party_add(b, sender, req, false);
+        struct party *p = barrier_party_add(b, sender, req, false);
         if (p && entries_add(b->entries, flux_rank(h)) == 0) {
             ctx->entered++;
             barrier_advance(b);
@@ -708,7 +246,7 @@ static int join_party(struct barrier *b, const flux_msg_t *req, const char *send
         flux_respond_struct(h, p->req, &barrier_joined_schema, &more);
         flux_msg_destroy(p->req);
         p->req = flux_msg_incref(req);
-    } else if (p || !party_add(b, sender, req, true)) {
+    } else if (p || !barrier_party_add(b, sender, req, true)) {
         flux_respond_error(h, req, p ? EPROTO : ENOMEM, "barrier '%s': rank %u %s", b->name,
                            flux_rank(h), p ? "got a join from a participant" : "is out of memory");
         forget_empty(b);
@@ -738,7 +276,7 @@ static void join_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
     }
     b = barrier_find(ctx, in.name);
     continues = in.seq > 1 && !(b && hmap_get(b->parties, sender));
-    if (continues && ended_answer(ctx->ended, h, req, sender_rank(sender), &in))
+    if (continues && ended_answer(ctx->ended, h, req, barrier_sender_rank(sender), &in))
         goto done;
     if (!(b = barrier_for(ctx, req, in.name, in.nprocs)) || barrier_ranks(b, req, ranks) < 0 ||
         join_party(b, req, sender) < 0)
@@ -771,7 +309,7 @@ static void abort_cb(flux_t *h, const flux_msg_t *req, void *arg)
         idset_intersects(entries_ranks(b->entries), ranks))
         barrier_failf(b, false, in.errnum == EINVAL ? EINVAL : ECONNABORTED, "%s", in.reason);
     else if (!flux_is_root(h))
-        send_abort(ctx, &in, false); /* those above may know it by another way */
+        barrier_send_abort(ctx, &in, false); /* those above may know it by another way */
     idset_destroy(ranks);
     flux_respond(h, req, NULL);
     json_decref(owner);
@@ -822,7 +360,7 @@ static void ranks_lost(void *arg, const idset_t *ranks, bool now)
     while (hmap_next(ctx->barriers, &pos, NULL, NULL, &val)) {
         struct barrier *b = val;
         if (!fail_lost(b, ranks) && !idset_empty(anew))
-            suspect(b, anew);
+            barrier_suspect(b, anew);
     }
     claims_lost(ctx->senders, ranks);
     idset_destroy(anew);
@@ -850,7 +388,7 @@ static void moved_cb(flux_t *h, const flux_msg_t *event, void *arg)
         list_entry(it, struct join, node)->before = true;
         b->njoins = 0;
         if (entries_news(b->entries))
-            news(b);
+            barrier_news(b);
     }
 }
 
@@ -929,7 +467,7 @@ static bool barrier_stop(flux_t *h, void *arg)
         snprintf(text, sizeof(text), "barrier '%s' was aborted: barrier was stopped at rank %u",
                  b->name, flux_rank(h));
         if (b->seq > 0)
-            abort_above(b, ECONNABORTED, text, true);
+            barrier_abort_above(b, ECONNABORTED, text, true);
     }
     return true;
 }
@@ -983,7 +521,7 @@ static int barrier_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *
         !(ctx->longlist = longlist_create(h, ctx->senders, "barriers", put_barrier)) ||
         !(ctx->courier =
               courier_create(h, FLUX_MSGF_UPSTREAM | FLUX_MSGF_IDEMPOTENT, NULL, NULL)) ||
-        !(ctx->defer = flux_defer_create(flux_get_reactor(h), flush_cb, ctx)) ||
+        !(ctx->defer = flux_defer_create(flux_get_reactor(h), barrier_flush_cb, ctx)) ||
         !(ctx->handlers = flux_handlers_add(h, handlers, ctx)) ||
         !(ctx->session = session_create(h, &session_ops, ctx)) ||
         (flux_is_root(h) && !(ctx->setup = setup_create(h, &settings, ctx, 0, NULL, err)))) {
