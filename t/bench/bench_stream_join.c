@@ -2,14 +2,14 @@
  *
  *     bench_stream_join [M...]     1, 4, 16, 64 and 256 writers
  *
- * Runs in a session (bench_stream.sh), in shared memory, or by TCP if the environment says so.  Each
- * writer is a process, has a small piece of a global array, and keeps its newest step.
+ * Runs in a session (bench_stream.sh), in shared memory, or by TCP if the environment says so.
+ * Each writer is a process, has a small piece of a global array, and keeps its newest step.
  *
  * Joining is the time from before a reader opens the stream until it has the whole array: names,
- * addresses, connections to all writers, their descriptions, and the data.  Then a reader stays, and
- * the writers put steps of which all pieces are others than in the step before, or the same: the
- * time that a writer takes to put and end such a step, which tells its piece, and the time from when
- * all have done that until the reader has the whole array.  A figure is the median.
+ * addresses, connections to all writers, their descriptions, and the data.  Then a reader stays,
+ * and the writers put steps of which all pieces are others than in the step before, or the same:
+ * the time that a writer takes to put and end such a step, which tells its piece, and the time from
+ * when all have done that until the reader has the whole array.  A figure is the median.
  */
 #include "config.h"
 #include <semaphore.h>

@@ -123,8 +123,8 @@ static int reader_get(void *arg, const char *var, uint32_t rank, struct flux_tra
         return 0;
     if (all && in.global)
         return whole_get(s, var, out, own, err);
-    return errmsg_fail(err, EPROTO, "variable '%s' has another number of bytes than its writer says",
-                       var);
+    return errmsg_fail(err, EPROTO,
+                       "variable '%s' has another number of bytes than its writer says", var);
 }
 
 struct stream_chain_input stream_chain_reader(flux_stream_t *s)

@@ -93,8 +93,8 @@ struct party *barrier_party_add(struct barrier *b, const char *sender, const flu
                                 bool child);
 /* Return the rank in a sender's text "RANK.NUMBER"; FLUX_NODEID_ANY for one at this broker. */
 uint32_t barrier_sender_rank(const char *sender);
-/* There are new entries: release, fail, or report to the instance above.  Afterwards the barrier may
- * no longer exist. */
+/* There are new entries: release, fail, or report to the instance above.  Afterwards the barrier
+ * may no longer exist. */
 void barrier_advance(struct barrier *b);
 /* End the barrier for all below, and for all above unless the end came from there; destroy it. */
 void barrier_fail(struct barrier *b, bool from_above, int errnum, const char *reason);

@@ -10,8 +10,8 @@
  *    is reported     seq > 0                                 the response of the instance above
  *    is doomed       gone: a participant is                  the next deferral: failed
  *
- * Failure: without memory for a join, the barrier fails for all.  Without memory for an abort, or for
- * the record of an end, that is logged.
+ * Failure: without memory for a join, the barrier fails for all.  Without memory for an abort, or
+ * for the record of an end, that is logged.
  */
 #include "config.h"
 #include <errno.h>
