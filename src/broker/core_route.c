@@ -40,8 +40,8 @@
  *
  * Invariants:
  *  1. Every request that wants an answer gets exactly one final response, whatever is lost.
- *  2. A request on the ring never returns to a broker: the number of its hops is limited to the
- *     number of ranks.
+ *  2. A request on the ring passes no broker twice: it makes fewer hops there than the session has
+ *     ranks.
  *  3. At most HELD_MAX requests, or HELD_BYTES_MAX bytes, are held for one neighbor, and HELD_NEWS
  *     further requests that must arrive (core_must_arrive()).  A local client is not read while
  *     more than CONGESTED of its requests, or CONGESTED_BYTES, are held.
@@ -442,6 +442,17 @@ static struct peer *next_hop(core_t *c, uint32_t nodeid)
     return p || topology_is_ancestor(tree, c->cfg.rank, nodeid) ? p : c->parent;
 }
 
+/* Return the number of hops that a request has made along the ring; it may have come through the
+ * tree before. */
+static uint32_t ring_hops(const flux_msg_t *msg)
+{
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < flux_msg_route_count(msg); i++)
+        n += flux_route_kind(flux_msg_route_at(msg, i)) == FLUX_ROUTE_RING;
+    return n;
+}
+
 /* Route a request whose sender is already on the route stack. */
 static void route(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *from_peer)
 {
@@ -493,7 +504,7 @@ static void route(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *
         return;
     }
     if (c->cfg.size > 1 && !c->ring_next.lost && !c->ring_next.absent &&
-        flux_msg_route_count(msg) <= (size_t)c->cfg.size + 1) {
+        ring_hops(msg) + 1 < c->cfg.size) {
         flux_msg_set_flags(msg, flags | FLUX_MSGF_RING);
         forward(c, &c->ring_next, msg, from_ep, from_peer);
         return;
@@ -502,6 +513,15 @@ static void route(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *
     route_error(c, msg, EHOSTUNREACH, "rank %u cannot be reached: rank %u has no route to it",
                 nodeid, c->cfg.rank);
     flux_msg_destroy(msg);
+}
+
+/* Returns whether this request comes along the ring from a broker that lives, and is cut off from
+ * the tree: the session has done without it since.  The root alone knows which ranks are lost
+ * now. */
+static bool is_zombie(const core_t *c, const flux_msg_t *msg, const struct peer *from)
+{
+    return from && from->plane == CORE_RING && core_is_root(c) && heal_can(c) &&
+           idset_test(c->lost, route_sender(msg));
 }
 
 void route_request(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *from_peer)
@@ -521,6 +541,11 @@ void route_request(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer 
                    c->cfg.rank, FLUX_MSG_ROUTES_MAX);
         else
             refuse(c, id, msg, ENOMEM, "rank %u is out of memory for a request", c->cfg.rank);
+        flux_msg_destroy(msg);
+        return;
+    }
+    if (is_zombie(c, msg, from_peer)) {
+        route_error(c, msg, EHOSTUNREACH, "the session counts rank %u as lost", route_sender(msg));
         flux_msg_destroy(msg);
         return;
     }

@@ -746,13 +746,42 @@ START_TEST(welcome_late)
 }
 END_TEST
 
+/* The connection between ranks 0 and 1 breaks, and both live: requests from below pass the ring,
+ * which they may do after some hops up the tree, until rank 0 counts their senders as lost. */
+START_TEST(cut_off)
+{
+    struct cluster *cl = cl_up(5, "chain");
+    struct party *m = module(cl, 0, "top");
+    struct party *c = client(cl, 4);
+
+    core_peer_lost(cl->nodes[0].core, CORE_TREE, 1, "the connection was lost");
+    core_peer_lost(cl->nodes[1].core, CORE_TREE, 0, "the connection was lost");
+    cl_pump(cl);
+    ask(c, "top.it", 0);
+    cl_pump(cl);
+    ck_assert_uint_eq(m->n, 1);
+    answer(m, 0, 0, 0, "1");
+    cl_pump(cl);
+    expect_answer(c, 1, 0, NULL);
+    cl_sleep(cl, TIMEOUT + 1.);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "1-4");
+    ask(c, "top.it", 0);
+    cl_pump(cl);
+    expect_answer(c, 2, EHOSTUNREACH, "the session counts rank 4 as lost");
+    ck_assert_uint_eq(cl_inflight(cl), 0);
+    cl_free(cl);
+    party_free(m);
+    party_free(c);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
         one,           events,     several,          in_vain,           late,         before_run,
         before_others, again,      two_again,        refused,           tries_again,  refused_below,
         leave,         idempotent, idempotent_large, held_for_the_dead, noticed_late, closed_first,
-        keys,          bad_keys};
+        keys,          bad_keys,   cut_off};
     TCase *tc = tcase_create("core_heal");
 
     tcase_set_timeout(tc, 60);
