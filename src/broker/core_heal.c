@@ -52,7 +52,8 @@
  *  5. A rank that was below an orphan, and that the orphan does not name when it has moved, is
  *     lost.  The exceptions are ranks below a lost rank that was put back into its place in the
  *     shape: they are pending at another broker.  The broker that adopts the orphan knows which of
- *     them are pending, and reports the others as lost; the brokers above leave out all of them.
+ *     them are pending, unless the earlier parent lives (invariant 6), and reports the others as
+ *     lost; the brokers above leave out all of them.
  *  6. An orphan is welcomed after the last message that its earlier parent, or an ancestor of that
  *     parent, has sent on the way through another child of this broker: reports of an earlier state
  *     must not follow reports of a later one.  If that child does not end within PASSAGE seconds,
@@ -577,8 +578,8 @@ static int remove_orphans(const core_t *c, uint32_t rank, idset_t *sub, bool pen
 
 /* Handle a rank that has moved with these ranks below it.  Other ranks of its subtree have been
  * lost on the way, except orphans of a lost rank that was put back into its place in the shape
- * (invariant 5).  `here`: this broker has adopted the rank. */
-static void arrived(core_t *c, uint32_t rank, const idset_t *below, bool here)
+ * (invariant 5).  `knows`: this broker knows which of them are pending. */
+static void arrived(core_t *c, uint32_t rank, const idset_t *below, bool knows)
 {
     idset_t *sub = topology_subtree(overlay_tree(c), rank);
     idset_t *fresh = idset_difference(below, c->up);
@@ -588,7 +589,7 @@ static void arrived(core_t *c, uint32_t rank, const idset_t *below, bool here)
     if (fresh && !idset_empty(fresh))
         join_ready(c, fresh);
     if (sub && idset_keep(sub, c->up) == 0 && idset_subtract(sub, below) == 0 &&
-        remove_orphans(c, rank, sub, here) == 0 && !idset_empty(sub))
+        remove_orphans(c, rank, sub, knows) == 0 && !idset_empty(sub))
         overlay_ranks_lost(c, sub, RANK_LOST, c->cfg.rank,
                            "it was lost while the broker above it had no parent");
     route_held(c, &c->unsettled);
@@ -716,7 +717,7 @@ void heal_take_over(core_t *c, struct peer *p, const struct control_hello *h)
         core_log(c, LOG_NOTICE, "rank %u has lost its parent, and is below rank %u now", p->rank,
                  c->cfg.rank);
         heal_tell_moved(c, &m);
-        arrived(c, p->rank, below, true);
+        arrived(c, p->rank, below, !p->waited);
         core_peer_slow(c, CORE_TREE, p->rank, false); /* a note of its earlier parent */
         restore_taken(c, p);
     } else {

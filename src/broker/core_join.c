@@ -273,8 +273,10 @@ static void note_keys(core_t *c, const struct control_hello *h)
  * is below another broker. */
 static bool must_wait(core_t *c, struct peer *p, const struct control_hello *h, bool late)
 {
+    bool pending = !h->below && c->pending && idset_test(c->pending, p->rank);
+
     return (!h->below && held_off(c, p)) || return_must_wait(c, p, h->below) ||
-           (late && late_must_wait(c, p)) || (h->below && heal_must_wait(c, p));
+           ((late || pending) && late_must_wait(c, p)) || (h->below && heal_must_wait(c, p));
 }
 
 void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
@@ -318,7 +320,7 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
         return;
     } else {
         p->up = !expected;
-        p->absent = p->leaving = p->former = p->waited = false;
+        p->absent = p->leaving = p->former = false;
         p->joined = core_session_runs(c) ? flux_reactor_now(c->r) : 0.;
         note_keys(c, h);
         if (late)
@@ -335,6 +337,7 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
             heal_take_over(c, p, h);
         } else if (core_session_runs(c))
             live_note(c, p->rank, RANK_JOINING, c->cfg.rank);
+        p->waited = false;
         route_held(c, p);
         return;
     }

@@ -460,6 +460,8 @@ static void took(core_t *c, struct peer *p, const struct control_moved *m, const
 {
     const struct control_moved own = {.rank = p->rank, .parent = c->cfg.rank, .move = m->move};
 
+    /* A guest that loses the earlier parent before it hears of this looks for another parent. */
+    p->fresh = p->arriving;
     heal_move(c, &own);
     if (below)
         heal_here(c, below);
@@ -728,7 +730,8 @@ static void idle_cb(flux_reactor_t *reactor, flux_watcher_t *w, int revents, voi
 
 /* --- losses --- */
 
-/* Count a child that was lost again soon after it came back. */
+/* Count a child that was lost again soon after it came back.  The end of a connection says nothing
+ * of a rank that is below another broker. */
 static void count_flap(core_t *c, struct peer *p)
 {
     double stayed = flux_reactor_now(c->r) - p->since;
@@ -757,7 +760,9 @@ bool restore_lost(core_t *c, struct peer *p, const char *why)
         former_free(c, p, why);
         return true;
     }
-    if (p->arriving && topology_parent(overlay_tree(c), p->rank) == c->cfg.rank) {
+    /* A lost rank was put back into its place here, but has not arrived. */
+    if (p->arriving && !census_is_gone(c, p->rank) &&
+        topology_parent(overlay_tree(c), p->rank) == c->cfg.rank) {
         const struct control_moved m = {.rank = p->rank, .parent = c->cfg.rank};
 
         took(c, p, &m, r->guest_below); /* the event has arrived before overlay.given */
@@ -771,7 +776,8 @@ bool restore_lost(core_t *c, struct peer *p, const char *why)
         give_up(c, "the broker that had come back is lost");
         flux_timer_start(r->timer, 0., 0.);
     }
-    if (p->is_child && c->state == CORE_RUN && !p->former && !p->gone && idset_test(c->up, p->rank))
+    if (p->is_child && c->state == CORE_RUN && !p->former && !p->gone &&
+        idset_test(c->up, p->rank) && topology_parent(overlay_tree(c), p->rank) == c->cfg.rank)
         count_flap(c, p);
     return false;
 }

@@ -290,6 +290,136 @@ START_TEST(too_late)
 }
 END_TEST
 
+/* Rank 3 of a chain is below rank 1, and returns below rank 2.  Stop when rank 1 has given it away,
+ * and rank 3 does not know. */
+static struct cluster *half_way(uint32_t size)
+{
+    struct cluster *cl = cl_up(size, "chain");
+    struct party *c0;
+    unsigned steps = 0;
+
+    cl_kill(cl, 2);
+    cl_sleep(cl, 1.);
+    start_again(cl, 2);
+    ck_assert_uint_eq(cl->nodes[3].parent, 1);
+    c0 = client(cl, 0);
+    ask_flags(c0, "overlay.restore", 1, 0, "{\"ranks\":\"2\"}");
+    while (!cl->nodes[1].quiet[3]) {
+        ck_assert(cl_step(cl));
+        ck_assert_uint_lt(++steps, 10000);
+    }
+    cl->slow[1][3] = true;
+    cl_pump(cl);
+    ck_assert_uint_eq(cl->nodes[3].parent, 1);
+    core_endpoint_remove(c0->ep, 0, "");
+    party_free(c0);
+    return cl;
+}
+
+/* The foster parent dies between what it tells the next parent and what it tells the child, which
+ * then looks for another parent: it is not lost. */
+START_TEST(given_unheard)
+{
+    struct cluster *cl = half_way(6);
+
+    cl_kill(cl, 1);
+    cl->slow[1][3] = false;
+    cl_sleep(cl, 1.);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0,2-5");
+    cl_sleep(cl, TIMEOUT + 1.);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0,2-5");
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "1");
+    expect_running(cl);
+    expect_routes(cl);
+    start_again(cl, 1);
+    for (uint32_t r = 2; r <= 3; r++)
+        restored(cl, r, r - 1);
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
+/* The child dies then, and another broker of its rank is started: it does not wait in vain for the
+ * news that the first one is lost. */
+START_TEST(given_and_dead)
+{
+    struct cluster *cl = half_way(4);
+
+    cl_kill(cl, 3);
+    cl->slow[1][3] = false;
+    cl_pump(cl);
+    start_again(cl, 3);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-3");
+    ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "rank 3 came back: incarnation 2"));
+    expect_running(cl);
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
+/* The child is lost before it leaves, and the next parent hears that from the session first: it has
+ * not taken the child over, and welcomes the next broker of its rank. */
+START_TEST(lost_on_the_way)
+{
+    struct cluster *cl = cl_up(4, "chain");
+    struct party *c0;
+    unsigned steps = 0;
+
+    cl_kill(cl, 2);
+    cl_sleep(cl, 1.);
+    start_again(cl, 2);
+    c0 = client(cl, 0);
+    ask_flags(c0, "overlay.restore", 1, 0, "{\"ranks\":\"2\"}");
+    while (!cl->nodes[3].beside[2]) {
+        ck_assert(cl_step(cl));
+        ck_assert_uint_lt(++steps, 10000);
+    }
+    cl->slow[3][1] = true;
+    cl_pump(cl);
+    cl->slow[1][2] = true;
+    core_peer_lost(cl->nodes[1].core, CORE_TREE, 3, "the connection was lost");
+    cl_pump(cl);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "3");
+    cl_kill(cl, 3);
+    cl->slow[3][1] = cl->slow[1][2] = false;
+    cl_sleep(cl, TIMEOUT + 1.);
+    start_again(cl, 3);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-3");
+    expect_running(cl);
+    expect_routes(cl);
+    cl_free(cl);
+    party_free(c0);
+}
+END_TEST
+
+/* A broker that was lost connects to one that had taken over its rank, and is refused: that does
+ * not count as a loss of the broker that is up. */
+START_TEST(strange_end)
+{
+    struct cluster *cl;
+
+    cl_settle = 10.;
+    cl = cl_up(5, "chain");
+    cl_kill(cl, 2);
+    cl_sleep(cl, 1.);
+    ck_assert_uint_eq(cl->nodes[3].parent, 1);
+    cl_kill(cl, 3);
+    cl_sleep(cl, 1.);
+    start_again(cl, 2);
+    start_again(cl, 3);
+    ck_assert(core_peer_adopt(cl->nodes[1].core, 3));
+    core_peer_back(cl->nodes[1].core, CORE_TREE, 3);
+    core_peer_lost(cl->nodes[1].core, CORE_TREE, 3, "it was refused");
+    cl_pump(cl);
+    ck_assert_ptr_null(strstr(cl->nodes[1].log, "is lost again"));
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-4");
+    cl_sleep(cl, 25.);
+    ck_assert_uint_eq(cl->nodes[4].parent, 3);
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
 /* The children notice the death of their parent first: they are not sent back to it. */
 START_TEST(noticed_late)
 {
@@ -520,9 +650,10 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {restore_chain, restore_answers, restore_idempotent,
-                                  ahead,         too_late,        noticed_late,
-                                  flaps,         bounces};
+    const TTest *const tests[] = {restore_chain,  restore_answers, restore_idempotent,
+                                  ahead,          too_late,        noticed_late,
+                                  flaps,          bounces,         given_unheard,
+                                  given_and_dead, lost_on_the_way, strange_end};
     TCase *tc = tcase_create("core_restore");
 
     tcase_set_timeout(tc, 60);
