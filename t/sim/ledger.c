@@ -6,8 +6,10 @@
  *
  *  1. A rank that was announced as lost does not write before it is announced as up.
  *  2. Then another broker of the rank writes, and none of those before it.
- *  3. What a client writes arrives once, and in order; some of it may not arrive.
+ *  3. What a client writes arrives once, and in order; some of it may not arrive.  What comes along
+ *     the ring, because the tree is cut, may be overtaken by what comes when it has healed.
  *  4. Each broker of a rank is announced as the next incarnation of the rank.
+ *  5. A broker moves up in the tree at most once for each connection to a parent that has ended.
  *
  * So a zombie is noticed here: a broker that the session has counted as lost, and that goes on.
  */
@@ -26,6 +28,8 @@ struct page {
     unsigned broker; /* that has written last */
     uint32_t number; /* of its last entry */
     uint32_t incarnation;
+    uint32_t parent;
+    unsigned climbs; /* moves to a parent above its parent */
     /* Of the client that writes next. */
     struct sim_ep *client;
     unsigned client_of; /* the broker */
@@ -46,6 +50,7 @@ static void write_cb(flux_t *h, const flux_msg_t *req, void *arg)
     struct ledger *l = arg;
     size_t len;
     const void *data = flux_msg_payload(req, &len);
+    bool ring = flux_msg_has_flag(req, FLUX_MSGF_RING);
     struct ledger_entry e;
     struct page *p;
 
@@ -60,11 +65,14 @@ static void write_cb(flux_t *h, const flux_msg_t *req, void *arg)
     else if (e.broker < p->broker || (p->fresh && e.broker == p->broker))
         sim_fail(l->s, "broker %u of rank %u has written, which was announced as lost", e.broker,
                  e.rank);
-    else if (e.broker == p->broker && e.number <= p->number)
+    else if (!ring && e.broker == p->broker && e.number <= p->number)
         sim_fail(l->s, "entry %u of rank %u came after entry %u", e.number, e.rank, p->number);
+    if (e.broker != p->broker)
+        p->number = 0;
+    if (!ring)
+        p->number = e.number;
     p->fresh = false;
     p->broker = e.broker;
-    p->number = e.number;
     flux_respond_raw(h, req, NULL, 0);
 }
 
@@ -102,6 +110,7 @@ static void note_up(struct ledger *l, const struct overlay_up *u)
             sim_fail(l->s, "rank %u is up as incarnation %u, after incarnation %u", r,
                      u->incarnation, p->incarnation);
         p->incarnation = u->incarnation;
+        p->parent = r > 0 ? topology_parent(l->s->topo, r) : 0;
         p->fresh = p->lost;
         p->lost = false;
     }
@@ -119,10 +128,35 @@ static void up_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     json_decref(o);
 }
 
+static void note_moved(struct ledger *l, const struct overlay_moved *m)
+{
+    const sim_t *s = l->s;
+    struct page *p = &l->pages[m->rank];
+
+    if (topology_is_ancestor(s->topo, m->parent, p->parent) && m->parent != p->parent &&
+        ++p->climbs > s->nodes[m->rank].ends)
+        sim_fail(l->s, "rank %u has moved up %u times, and lost its parent %u times", m->rank,
+                 p->climbs, s->nodes[m->rank].ends);
+    p->parent = m->parent;
+}
+
+static void moved_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct overlay_moved m = {0};
+    const char *json = flux_msg_json(msg);
+    json_t *o =
+        json ? flux_schema_decode(&overlay_moved_schema, json, strlen(json), &m, NULL) : NULL;
+
+    if (o)
+        note_moved(arg, &m);
+    json_decref(o);
+}
+
 static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "ledger.write", write_cb, 0},
     {FLUX_MSG_EVENT, "overlay.down", down_cb, 0},
     {FLUX_MSG_EVENT, "overlay.up", up_cb, 0},
+    {FLUX_MSG_EVENT, "overlay.moved", moved_cb, 0},
     FLUX_HANDLER_END,
 };
 
@@ -153,7 +187,9 @@ static int ledger_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *e
     }
     l->s = s;
     for (uint32_t r = 0; r < s->cfg.size; r++)
-        l->pages[r] = (struct page){.broker = s->nodes[r].starts, .incarnation = 1};
+        l->pages[r] = (struct page){.broker = s->nodes[r].starts,
+                                    .incarnation = 1,
+                                    .parent = r > 0 ? topology_parent(s->topo, r) : 0};
     *arg = l;
     return 0;
 }

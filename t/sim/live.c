@@ -14,7 +14,7 @@ void live_heard(struct chan *ch)
 
     /* Events come from the parent by a channel of their own, and count as if by the other one. */
     if (ch->plane == CORE_EVENT)
-        ch = &n->down;
+        ch = &ch->way->down;
     if (!n->silence)
         return;
     if (!ch->begun)
@@ -51,10 +51,12 @@ static void round_cb(void *arg, bool probe)
     struct node *n = arg;
     sim_t *s = n->sim;
 
-    if (n->down.from)
-        judge(n, &n->down, probe);
-    for (uint32_t i = 0; i < topology_nchildren(s->topo, n->rank); i++)
-        judge(n, &s->nodes[topology_child_at(s->topo, n->rank, i)].up, probe);
+    if (n->way)
+        judge(n, &n->way->down, probe);
+    LIST_FOREACH_SAFE(it, tmp, &n->others)
+    judge(n, &list_entry(it, struct way, other)->down, probe);
+    LIST_FOREACH_SAFE(it, tmp, &n->children)
+    judge(n, &list_entry(it, struct way, child)->up, probe);
     if (s->cfg.size > 1) {
         judge(n, n->ring_next.back, probe);
         judge(n, n->ring_prev.back, probe);

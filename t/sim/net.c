@@ -13,6 +13,8 @@
  *    a broker that has lost its       connections to another one, when that takes it over;
  *    parent, or joins while that      otherwise they end
  *    is dead
+ *    a broker that is to return       a connection to a second parent, beside the present one; the
+ *    to its place                     latter stays after the change until it is dropped
  *
  * Invariants:
  *  1. Messages of a channel arrive in the order in which they were sent, the news of its end last;
@@ -32,6 +34,7 @@
 struct flight {
     struct chan *chan;
     unsigned epoch;
+    unsigned starts; /* brokers of the receiver's rank when it departed */
     flux_msg_t *msg; /* NULL: a sign of life, or the news that the other end is gone */
     bool sign;
 };
@@ -39,35 +42,69 @@ struct flight {
 static int depart(struct chan *ch, flux_msg_t *msg, int64_t delay);
 
 static void chan_init(struct chan *ch, struct node *from, struct node *to, enum core_plane plane,
-                      struct chan *back)
+                      struct chan *back, struct way *way)
 {
     memset(ch, 0, sizeof(*ch));
+    ch->way = way;
     ch->back = back;
     ch->from = from;
     ch->to = to;
     ch->plane = plane;
 }
 
+/* A new connection to a broker above, on which nothing arrives before `at`. */
+static struct way *way_create(struct node *n, struct node *parent, int64_t at)
+{
+    struct way *w = sim_alloc(n->sim, sizeof(*w));
+
+    list_init(&w->child);
+    list_init(&w->other);
+    list_append(&parent->children, &w->child);
+    chan_init(&w->up, n, parent, CORE_TREE, &w->down, w);
+    chan_init(&w->down, parent, n, CORE_TREE, &w->up, w);
+    chan_init(&w->event, parent, n, CORE_EVENT, NULL, w);
+    w->up.last = w->down.last = w->event.last = at;
+    return w;
+}
+
 void net_init(sim_t *s)
 {
-    for (uint32_t r = 0; r < s->cfg.size; r++)
+    for (uint32_t r = 0; r < s->cfg.size; r++) {
         list_init(&s->nodes[r].children);
+        list_init(&s->nodes[r].others);
+    }
     for (uint32_t r = 0; r < s->cfg.size; r++) {
         struct node *n = &s->nodes[r];
         uint32_t parent = topology_parent(s->topo, r);
         if (parent != TOPOLOGY_NONE) {
-            struct node *p = &s->nodes[parent];
-            list_init(&n->child);
-            list_append(&p->children, &n->child);
-            chan_init(&n->up, n, p, CORE_TREE, &n->down);
-            chan_init(&n->down, p, n, CORE_TREE, &n->up);
-            chan_init(&n->event, p, n, CORE_EVENT, NULL);
+            n->way = way_create(n, &s->nodes[parent], 0);
+            n->way->there = true;
         }
         struct node *next = &s->nodes[topology_ring_next(s->topo, r)];
         struct node *prev = &s->nodes[topology_ring_prev(s->topo, r)];
-        chan_init(&n->ring_next, n, next, CORE_RING, &next->ring_prev);
-        chan_init(&n->ring_prev, n, prev, CORE_RING, &prev->ring_next);
+        chan_init(&n->ring_next, n, next, CORE_RING, &next->ring_prev, NULL);
+        chan_init(&n->ring_prev, n, prev, CORE_RING, &prev->ring_next, NULL);
     }
+}
+
+/* The connection that broker `n` has made to this rank above, NULL when there is none. */
+static struct way *way_find(const struct node *n, uint32_t rank)
+{
+    if (n->way && n->way->up.to->rank == rank)
+        return n->way;
+    LIST_FOREACH(it, &n->others)
+    {
+        struct way *w = list_entry(it, struct way, other);
+
+        if (w->up.to->rank == rank && !list_empty(&w->child))
+            return w;
+    }
+    return NULL;
+}
+
+bool net_connects(const struct node *n, const struct node *to)
+{
+    return way_find(n, to->rank) != NULL;
 }
 
 /* The channel from broker `n` to its neighbor, NULL when it is none. */
@@ -75,6 +112,7 @@ static struct chan *chan_find(struct node *n, enum core_plane plane, uint32_t ra
                               const flux_msg_t *msg)
 {
     sim_t *s = n->sim;
+    struct way *w;
 
     if (rank >= s->cfg.size)
         return NULL;
@@ -83,11 +121,9 @@ static struct chan *chan_find(struct node *n, enum core_plane plane, uint32_t ra
         struct chan *ch = forward ? &n->ring_next : &n->ring_prev;
         return ch->to->rank == rank ? ch : NULL;
     }
-    if (n->up.to && n->up.to->rank == rank)
-        return &n->up;
-    if (s->nodes[rank].down.from == n)
-        return &s->nodes[rank].down;
-    return NULL;
+    if ((w = way_find(n, rank)))
+        return &w->up;
+    return (w = way_find(&s->nodes[rank], n->rank)) ? &w->down : NULL;
 }
 
 static void writable(void *arg, void *data)
@@ -125,11 +161,14 @@ static void peer_lost(struct chan *ch)
 {
     struct node *n = ch->to;
     enum core_plane plane = ch->plane;
+    bool known = ch->way && ch->back->closed; /* this broker has ended it */
 
     ch->back->closed = true;
-    if (ch->back == &n->sim->nodes[ch->from->rank].down)
-        ch->from->event.closed = true;
-    if (n->state != NODE_ON)
+    if (ch->way && ch == &ch->way->up)
+        ch->way->event.closed = true;
+    else if (ch->way)
+        list_remove(&ch->way->child);
+    if (n->state != NODE_ON || known || (ch->way && ch == &ch->way->up && !ch->way->there))
         return;
     if (n->sim->cfg.trace)
         printf("%14.6f  %u notices the loss of %u (%s)\n", 1e-9 * (double)sim_now(n->sim), n->rank,
@@ -143,6 +182,7 @@ static void arrive(void *arg, void *data)
     struct chan *ch = f->chan;
     flux_msg_t *msg = f->msg;
     bool lost = f->epoch != ch->epoch, sign = f->sign;
+    unsigned starts = f->starts;
     sim_t *s = ch->to->sim;
 
     free(f);
@@ -153,7 +193,8 @@ static void arrive(void *arg, void *data)
     }
     if (!msg) {
         ch->news--;
-        if (lost) /* of an earlier connection */
+        if (lost ||
+            (ch->way && starts > 0 && starts != ch->to->starts)) /* of an earlier connection */
             return;
         sim_trace_add(s, 2, (uint64_t)ch->to->rank << 32 | ch->from->rank);
         peer_lost(ch);
@@ -190,6 +231,7 @@ static int fly(struct chan *ch, flux_msg_t *msg, bool sign, int64_t delay)
         return -1;
     f->chan = ch;
     f->epoch = ch->epoch;
+    f->starts = ch->to->starts;
     f->msg = msg;
     f->sign = sign;
     if (at < ch->last)
@@ -224,7 +266,7 @@ static void count(sim_t *s, const struct chan *ch)
         s->tally.event++;
     else if (ch->plane == CORE_RING)
         s->tally.ring++;
-    else if (ch == &ch->from->up)
+    else if (ch == &ch->way->up)
         s->tally.up++;
     else
         s->tally.down++;
@@ -304,16 +346,15 @@ static int net_publish(void *arg, const flux_msg_t *event)
 
     LIST_FOREACH(it, &n->children)
     {
-        struct node *child = list_entry(it, struct node, child);
-        struct chan *ch = &child->event;
+        struct way *w = list_entry(it, struct way, child);
+        struct chan *ch = &w->event;
         flux_msg_t *msg;
         int64_t delay;
 
-        if (!child->event_link || ch->closed)
+        if (!w->event_link || w->quiet || ch->closed)
             continue;
         count(s, ch);
-        if (ch->cut || child->down.mute ||
-            (s->event_loss > 0. && rng_chance(&s->rng, s->event_loss)))
+        if (ch->cut || w->down.mute || (s->event_loss > 0. && rng_chance(&s->rng, s->event_loss)))
             continue;
         msg = flux_msg_incref(event);
         delay = sim_draw(s, &s->link_delay);
@@ -323,16 +364,43 @@ static int net_publish(void *arg, const flux_msg_t *event)
     return 0;
 }
 
-/* An orderly end, from the parent's side: what is on the way still arrives. */
+static void chan_cut(struct chan *ch, bool lose);
+
+/* Its broker ends a connection: what comes on it is not read any longer.  `lose`: nor does what is
+ * on the way up arrive. */
+static void way_end(struct way *w, bool lose)
+{
+    sim_t *s = w->up.from->sim;
+    bool cut = w->up.cut;
+
+    list_remove(&w->child);
+    w->up.closed = true;
+    w->up.cut = w->down.cut = w->event.cut = true;
+    w->down.epoch++;
+    w->event.epoch++;
+    if (lose) {
+        w->up.epoch++;
+        w->up.last = sim_now(s);
+    }
+    if (lose || !cut)
+        depart(&w->up, NULL, sim_draw(s, &s->link_delay));
+}
+
+/* An orderly end: what is on the way to the other end still arrives. */
 static void net_drop(void *arg, enum core_plane plane, uint32_t rank)
 {
     struct node *n = arg;
-    struct node *peer = &n->sim->nodes[rank];
+    struct way *w;
 
-    if (plane == CORE_TREE && peer->down.from == n) {
-        peer->event_link = false;
-        peer->down.closed = true;
-        peer->event.closed = true;
+    if (plane != CORE_TREE)
+        return;
+    if ((w = way_find(n, rank))) {
+        if (w != n->way)
+            way_end(w, false);
+    } else if ((w = way_find(&n->sim->nodes[rank], n->rank))) {
+        w->event_link = false;
+        w->down.closed = true;
+        w->event.closed = true;
     }
 }
 
@@ -377,11 +445,11 @@ static int net_again(void *arg, enum core_plane plane, uint32_t rank)
 static void event_link_up(void *arg, void *data)
 {
     struct node *parent = arg;
-    struct node *child = data;
+    struct way *w = data;
+    const struct node *child = w->up.from;
 
-    if (parent->state == NODE_ON && child->state == NODE_ON && !child->event.cut &&
-        !child->event.closed) {
-        child->event_link = true;
+    if (parent->state == NODE_ON && child->state == NODE_ON && !w->event.cut && !w->event.closed) {
+        w->event_link = true;
         core_child_event_up(parent->core, child->rank);
     }
 }
@@ -394,67 +462,120 @@ static int net_card(void *arg, struct control_card *card)
 
 static void connection_cut(sim_t *s, struct chan *a, struct chan *b, bool lose);
 
-static void set_parent(struct node *n, struct node *parent, int64_t at)
+/* Another connection of the same broker takes the place of those that are over, or are not welcome
+ * yet. */
+static void supersede(struct way *w)
 {
-    list_remove(&n->child);
-    list_append(&parent->children, &n->child);
-    n->up.to = n->down.from = n->event.from = parent;
-    chan_open(&n->up, at);
-    chan_open(&n->down, at);
-    chan_open(&n->event, at);
-    n->event_link = false;
+    struct node *parent = w->up.to;
+
+    LIST_FOREACH(it, &w->up.from->others)
+    {
+        struct way *v = list_entry(it, struct way, other);
+
+        if (v == w || v->up.to != parent || v->down.closed || !v->there)
+            continue;
+        v->down.closed = v->event.closed = true;
+        core_peer_lost(parent->core, CORE_TREE, v->up.from->rank, "it has connected again");
+    }
 }
 
-/* A connection to another parent has arrived there. */
+/* A connection to another parent, or to a second one, has arrived there. */
 static void moved(void *arg, void *data)
 {
     struct node *parent = arg;
-    struct node *n = data;
+    struct way *w = data;
+    struct node *n = w->up.from;
 
-    if (n->state != NODE_ON || n->up.to != parent)
+    if (n->state != NODE_ON || w->up.closed || w->up.cut)
         return;
     if (parent->state != NODE_ON || !core_peer_adopt(parent->core, n->rank)) {
-        connection_cut(n->sim, &n->up, &n->down, false);
+        connection_cut(n->sim, &w->up, &w->down, false);
         return;
     }
+    supersede(w);
+    w->there = true;
     core_peer_back(parent->core, CORE_TREE, n->rank);
-    event_link_up(parent, n);
+    event_link_up(parent, w);
 }
 
-/* The earlier parent, which lives, notices that the connection has ended. */
-static void left(void *arg, void *data)
+static bool way_is_over(const struct way *w)
 {
-    struct node *former = arg;
-    const struct node *n = data;
+    return list_empty(&w->child) && w->up.news == 0 && w->down.news == 0;
+}
 
-    if (former->state == NODE_ON)
-        core_peer_lost(former->core, CORE_TREE, n->rank, "the connection was lost");
+/* Connect to another broker above. */
+static struct way *way_open(struct node *n, struct node *parent)
+{
+    sim_t *s = n->sim;
+    int64_t at = sim_now(s) + sim_draw(s, &s->link_delay);
+    struct way *w = way_create(n, parent, at);
+
+    LIST_FOREACH_SAFE(it, tmp, &n->others)
+    {
+        if (way_is_over(list_entry(it, struct way, other)))
+            list_remove(it);
+    }
+    vclock_add(s->clock, &parent->owner, at, false, moved, parent, w);
+    if (parent->state != NODE_ON)
+        connection_cut(s, &w->up, &w->down, false);
+    return w;
 }
 
 static int net_move(void *arg, const struct control_card *card, errmsg_t *err)
 {
     struct node *n = arg;
-    sim_t *s = n->sim;
-    struct node *parent = &s->nodes[card->rank];
-    int64_t at = sim_now(s) + sim_draw(s, &s->link_delay);
+    const struct node *former = n->way->up.to;
 
     (void)err;
-    /* The end of the connection is news there, or that would be lost with the connection. */
-    if (n->up.news > 0 || n->up.to->state == NODE_ON)
-        vclock_add(s->clock, &n->up.to->owner, at, false, left, n->up.to, n);
-    set_parent(n, parent, at);
-    vclock_add(s->clock, &parent->owner, at, false, moved, parent, n);
-    if (parent->state != NODE_ON)
-        connection_cut(s, &n->up, &n->down, false);
+    if (n->way->there && !n->way->up.cut)
+        n->ends += former->state != NODE_ON || core_state(former->core) >= CORE_DOWN;
+    way_end(n->way, true);
+    list_append(&n->others, &n->way->other);
+    n->way = way_open(n, &n->sim->nodes[card->rank]);
     return 0;
+}
+
+static int net_beside(void *arg, const struct control_card *card, errmsg_t *err)
+{
+    struct node *n = arg;
+    struct way *w = way_open(n, &n->sim->nodes[card->rank]);
+
+    (void)err;
+    list_append(&n->others, &w->other);
+    return 0;
+}
+
+static void net_swap(void *arg, uint32_t rank)
+{
+    struct node *n = arg;
+    struct way *former = n->way;
+
+    LIST_FOREACH(it, &n->others)
+    {
+        struct way *w = list_entry(it, struct way, other);
+
+        if (w->up.to->rank == rank && !list_empty(&w->child))
+            n->way = w;
+    }
+    list_remove(&n->way->other);
+    list_append(&n->others, &former->other);
+}
+
+static void net_quiet(void *arg, uint32_t rank)
+{
+    struct node *n = arg;
+    struct way *w = way_find(&n->sim->nodes[rank], n->rank);
+
+    if (w)
+        w->quiet = true;
 }
 
 static bool net_reached(void *arg, enum core_plane plane, uint32_t rank)
 {
     const struct node *n = arg;
+    const struct way *w = plane == CORE_TREE ? way_find(n, rank) : NULL;
 
-    return plane == CORE_TREE && n->up.to->rank == rank && n->up.to->state == NODE_ON &&
-           !n->up.mute && !n->up.cut;
+    return w && w->up.to->state == NODE_ON && !w->up.mute && !w->up.cut;
 }
 
 const struct core_link_ops sim_link_ops = {
@@ -464,6 +585,9 @@ const struct core_link_ops sim_link_ops = {
     .again = net_again,
     .card = net_card,
     .move = net_move,
+    .beside = net_beside,
+    .swap = net_swap,
+    .quiet = net_quiet,
     .reached = net_reached,
 };
 
@@ -471,9 +595,10 @@ void net_started(struct node *n)
 {
     sim_t *s = n->sim;
 
-    if (n->up.to) {
-        int64_t at = earliest(&n->event, sim_now(s) + sim_draw(s, &s->link_delay));
-        vclock_add(s->clock, &n->up.to->owner, at, false, event_link_up, n->up.to, n);
+    if (n->way) {
+        struct node *parent = n->way->up.to;
+        int64_t at = earliest(&n->way->event, sim_now(s) + sim_draw(s, &s->link_delay));
+        vclock_add(s->clock, &parent->owner, at, false, event_link_up, parent, n->way);
     }
 }
 
@@ -509,25 +634,35 @@ void net_give_up(struct chan *ch)
     sim_t *s = ch->to->sim;
 
     connection_cut(s, ch, ch->back, false);
-    if (ch->plane == CORE_TREE)
-        chan_cut(ch == &ch->to->down ? &ch->to->event : &ch->from->event, false);
+    if (ch->way)
+        chan_cut(&ch->way->event, false);
 }
 
-static void break_one(struct node *n, enum core_plane plane, bool lose)
+static void way_break(struct way *w, bool lose)
 {
-    sim_t *s = n->sim;
+    w->up.from->ends += w->there && !w->up.cut;
+    connection_cut(w->up.from->sim, &w->up, &w->down, lose);
+    chan_cut(&w->event, lose);
+}
 
-    if (plane == CORE_RING)
-        connection_cut(s, &n->ring_next, n->ring_next.back, lose);
-    else if (n->up.to) {
-        connection_cut(s, &n->up, &n->down, lose);
-        chan_cut(&n->event, lose);
-    }
+static void ring_break(struct node *n, bool lose)
+{
+    connection_cut(n->sim, &n->ring_next, n->ring_next.back, lose);
 }
 
 void net_break(struct node *n, enum core_plane plane)
 {
-    break_one(n, plane, rng_chance(&n->sim->rng, 0.5));
+    bool lose = rng_chance(&n->sim->rng, 0.5);
+
+    if (plane == CORE_RING)
+        ring_break(n, lose);
+    else if (n->way)
+        way_break(n->way, lose);
+}
+
+void net_break_way(struct way *w)
+{
+    way_break(w, rng_chance(&w->up.from->sim->rng, 0.5));
 }
 
 void net_lost(struct node *n, bool orderly)
@@ -535,44 +670,68 @@ void net_lost(struct node *n, bool orderly)
     sim_t *s = n->sim;
     bool lose = !orderly && rng_chance(&s->rng, 0.5);
 
-    break_one(n, CORE_TREE, lose);
+    if (n->way)
+        way_break(n->way, lose);
+    LIST_FOREACH(it, &n->others)
+    way_break(list_entry(it, struct way, other), lose);
     LIST_FOREACH(it, &n->children)
-    break_one(list_entry(it, struct node, child), CORE_TREE, lose);
+    way_break(list_entry(it, struct way, child), lose);
     if (s->cfg.size > 1) {
-        break_one(n, CORE_RING, lose);
-        break_one(n->ring_prev.to, CORE_RING, lose);
+        ring_break(n, lose);
+        ring_break(n->ring_prev.to, lose);
     }
 }
 
 bool net_settled(const struct node *n)
 {
-    const struct chan *const all[] = {&n->up,        &n->down,      n->ring_next.back,
-                                      &n->ring_next, &n->ring_prev, n->ring_prev.back};
+    const struct chan *const ring[] = {n->ring_next.back, &n->ring_next, &n->ring_prev,
+                                       n->ring_prev.back};
 
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-        if (all[i]->news > 0)
+    for (size_t i = 0; i < sizeof(ring) / sizeof(ring[0]); i++)
+        if (ring[i]->news > 0)
             return false;
-    return true;
+    LIST_FOREACH(it, &n->others)
+    {
+        const struct way *w = list_entry(it, struct way, other);
+
+        if (w->up.news > 0 || w->down.news > 0)
+            return false;
+    }
+    return !n->way || (n->way->up.news == 0 && n->way->down.news == 0);
 }
 
 static void tree_back(void *arg, void *data)
 {
     struct node *parent = arg;
-    struct node *n = data;
+    struct way *w = data;
 
+    w->there = true;
     if (parent->state == NODE_ON)
-        core_peer_back(parent->core, CORE_TREE, n->rank);
+        core_peer_back(parent->core, CORE_TREE, w->up.from->rank);
 }
 
 void net_back(struct node *n)
 {
     sim_t *s = n->sim;
     int64_t at = sim_now(s) + sim_draw(s, &s->link_delay);
+    struct node *parent = &s->nodes[topology_parent(s->topo, n->rank)];
+    struct list_node *it;
 
-    set_parent(n, &s->nodes[topology_parent(s->topo, n->rank)], at);
-    n->up.mute = n->down.mute = n->up.to->state != NODE_ON; /* nobody is there */
-    if (!n->up.mute)
-        vclock_add(s->clock, &n->up.to->owner, at, false, tree_back, n->up.to, n);
+    while ((it = list_first(&n->others))) {
+        list_remove(&list_entry(it, struct way, other)->child);
+        list_remove(it);
+    }
+    list_remove(&n->way->child);
+    LIST_FOREACH(c, &n->children) /* who has not noticed yet was connected to its predecessor */
+    {
+        struct way *w = list_entry(c, struct way, child);
+
+        w->down.closed = w->event.closed = true;
+    }
+    n->way = way_create(n, parent, at);
+    n->way->up.mute = n->way->down.mute = parent->state != NODE_ON; /* nobody is there */
+    if (!n->way->up.mute)
+        vclock_add(s->clock, &parent->owner, at, false, tree_back, parent, n->way);
     ring_open(n);
     if (n->ring_next.to->state != NODE_ON) /* it will notice that nobody is there */
         connection_cut(s, &n->ring_next, n->ring_next.back, false);

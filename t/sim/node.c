@@ -55,7 +55,7 @@ static void check_lost(struct sim_ep *e, const flux_msg_t *msg)
     json_t *obj = flux_schema_decode(&event_lost_schema, json, len, &lost, &err);
     bool young = false;
 
-    for (const struct node *n = e->broker->up.to; n; n = n->up.to)
+    for (const struct node *n = sim_parent(e->broker); n; n = sim_parent(n))
         young |= n->starts > 1;
     if (!obj)
         sim_fail(s, "rank %u: event.lost cannot be read: %s", e->broker->rank, err.text);
@@ -442,6 +442,7 @@ void node_start(struct node *n)
     cfg.userid = 1000;
     cfg.seed = s->cfg.seed;
     cfg.heal_timeout = s->cfg.heal;
+    cfg.settle = s->cfg.settle;
     if (s->event_buffer)
         cfg.event_buffer = s->event_buffer;
     if (!(n->reactor = engine_create(s->clock, &n->owner, &n->wall, n->rate)) ||

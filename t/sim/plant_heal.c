@@ -12,7 +12,7 @@
 
 static bool has_moved(const struct node *n)
 {
-    return n->up.to && n->up.to->rank != topology_parent(n->sim->topo, n->rank);
+    return n->way && n->way->up.to->rank != topology_parent(n->sim->topo, n->rank);
 }
 
 /* Deliver it once more. */

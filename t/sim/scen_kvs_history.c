@@ -59,7 +59,7 @@ static void replace(void *arg, void *data)
  * afterwards.  Or only events, or all but events. */
 static void hold_back(struct chan *ch, int64_t until)
 {
-    if (ch->to && ch->last < until)
+    if (ch->last < until)
         ch->last = until;
 }
 
@@ -74,12 +74,12 @@ static void partition(void *arg, void *data)
         return;
     s->faults++;
     sim_trace_add(s, 7, n->rank);
-    if (planes & 1) {
-        hold_back(&n->up, until);
-        hold_back(&n->down, until);
+    if (n->way && (planes & 1)) {
+        hold_back(&n->way->up, until);
+        hold_back(&n->way->down, until);
     }
-    if (planes & 2)
-        hold_back(&n->event, until);
+    if (n->way && (planes & 2))
+        hold_back(&n->way->event, until);
     if (planes == 3) {
         hold_back(&n->ring_next, until);
         hold_back(&n->ring_prev, until);

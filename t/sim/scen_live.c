@@ -64,7 +64,7 @@ static void accused(sim_t *s, const struct node *n, const struct chan *from, boo
 /* Nobody that judges it stood still meanwhile. */
 static bool was_watched(const struct node *n)
 {
-    const struct node *p = n->up.to;
+    const struct node *p = sim_parent(n);
 
     return p && !p->owner.paused &&
            (p->still_until == INT64_MAX || p->still_until < n->still_since);
@@ -114,10 +114,10 @@ static void fall_silent(struct lives *l, struct node *n)
         return;
     s->faults++;
     sim_trace_add(s, 13, (uint64_t)n->rank << 8 | which);
-    n->up.mute |= which & 1;
-    n->down.mute |= which & 2;
+    n->way->up.mute |= which & 1;
+    n->way->down.mute |= which & 2;
     l->silent[n->rank] = true;
-    l->gone[n->rank] |= (which & 1) || n->up.to->rank != 0; /* it is patient with rank 0 */
+    l->gone[n->rank] |= (which & 1) || sim_parent(n)->rank != 0; /* it is patient with rank 0 */
 }
 
 /* Was the way from this rank to rank 0 never silent for about the limit?  Rank 0 may be. */

@@ -9,6 +9,8 @@
  * ring, and a barrier with a participant at each rank, which a rank that still counts somewhere as
  * lost would end.
  *
+ * In `heal`, those whose parent was away return to their places when it is back (home.c).
+ *
  * In `heal`, clients that survive enter a barrier while brokers die, and all of them pass it, none
  * before the last has entered; clients write to a service that knows who must not (ledger.c); and
  * earlier brokers of ranks that are up again come back (zombie.c).
@@ -23,6 +25,7 @@
 #include <string.h>
 
 #include "echo.h"
+#include "home.h"
 #include "ledger.h"
 #include "sim.h"
 
@@ -42,6 +45,7 @@ struct returns {
     struct sim_ep *members[MEMBERS];
     unsigned nmembers, entered, let_through;
     char *across; /* the payload of "barrier.enter" */
+    home_t *home; /* NULL: subtrees do not return */
 };
 
 static void killed(void *arg, void *data)
@@ -379,7 +383,7 @@ static void lose_some(struct returns *rs, unsigned round)
 }
 
 /* Start again who is down, until all are up. */
-static void bring_back(struct returns *rs, unsigned round)
+static void start_all(const struct returns *rs)
 {
     sim_t *s = rs->s;
 
@@ -390,11 +394,29 @@ static void bring_back(struct returns *rs, unsigned round)
             ledger_write(s, sim_random_alive(s));
         sim_run_for(s, 100 * SIM_MS);
     }
+}
+
+/* All come back, and subtrees may return to their places. */
+static void bring_back(struct returns *rs, unsigned round)
+{
+    sim_t *s = rs->s;
+
+    start_all(rs);
+    if (!s->failed && rs->home) {
+        ticks(rs);
+        if (home_dance(rs->home)) {
+            /* Who was cut off ends, or has another parent by then. */
+            sim_run_for(s, (int64_t)(2. * s->cfg.heal * 1e9) + sim_max_delay(s) * 4 * s->cfg.size);
+            start_all(rs);
+        }
+    }
     if (!s->failed && s->cfg.heal > 0.) {
         ticks(rs);
         sim_run_for(s, SIM_S);
         zombies(rs);
     }
+    if (!s->failed && rs->home && (round == ROUNDS - 1 || rng_chance(&s->rng, 0.5)))
+        home_whole(rs->home);
     /* The event that the last one is up reaches all. */
     sim_run_for(s, SIM_S + sim_max_delay(s) * s->cfg.size);
     if (!s->failed && (!idset_empty(core_ranks_lost(s->nodes[0].core)) ||
@@ -414,6 +436,8 @@ static void return_run(sim_t *s)
     if (s->cfg.heal > 0.) {
         ledger_start(s);
         listen(rs);
+        if (s->cfg.settle > 0. || rng_chance(&s->rng, 0.5))
+            rs->home = home_create(s);
     }
     for (unsigned round = 0; round < ROUNDS && !s->failed; round++) {
         lose_some(rs, round);
@@ -439,7 +463,7 @@ static void expect_messages(const struct returns *rs, const struct sim_tally *be
         const struct node *n = &s->nodes[r];
 
         dead += n->state == NODE_DEAD;
-        orphans += n->state == NODE_ON && n->up.to->rank != topology_parent(s->topo, r);
+        orphans += n->state == NODE_ON && sim_parent(n)->rank != topology_parent(s->topo, r);
     }
     up_max = 2 * (dead * depth + orphans * (depth + 2)) + TICKS * depth;
     event_max = (s->cfg.size - 1) * (dead + orphans + TICKS);
@@ -493,6 +517,8 @@ static void heal_tune(struct sim_config *cfg, struct rng *rng)
 {
     return_tune(cfg, rng);
     cfg->heal = 5.;
+    if (rng_chance(rng, 0.5))
+        cfg->settle = 0.1 * rng_range(rng, 1, 30);
 }
 
 static void many_tune(struct sim_config *cfg, struct rng *rng)

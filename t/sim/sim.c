@@ -198,16 +198,21 @@ bool sim_alive(const sim_t *s, uint32_t rank)
     return s->nodes[rank].state == NODE_ON;
 }
 
+struct node *sim_parent(const struct node *n)
+{
+    return n->way ? n->way->up.to : NULL;
+}
+
 bool sim_connected(const sim_t *s, uint32_t rank)
 {
     const struct node *n = &s->nodes[rank];
 
     while (n->state == NODE_ON) {
-        if (!n->up.to)
+        if (!n->way)
             return true;
-        if (n->up.cut || n->down.cut)
+        if (n->way->up.cut || n->way->down.cut)
             return false;
-        n = n->up.to;
+        n = n->way->up.to;
     }
     return false;
 }

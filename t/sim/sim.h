@@ -92,6 +92,7 @@ struct sim_config {
     unsigned modules;  /* SIM_MOD_*: loaded at every rank */
     double event_loss; /* chance of a message on the event plane to be lost */
     double heal;       /* seconds for those below a dead broker to connect above it; 0: they end */
+    double settle;     /* ... until they return below a broker that is back; 0: on request only */
     enum sim_break broken;
     enum sim_plant plant;
     const char *const *attrs; /* name, value..., NULL: see attrs.c */
@@ -104,6 +105,7 @@ struct sim_config {
 struct chan {
     struct node *from;
     struct node *to;
+    struct way *way;   /* NULL: on the ring */
     struct chan *back; /* the other direction */
     enum core_plane plane;
     int64_t last; /* arrival of the newest message */
@@ -116,6 +118,16 @@ struct chan {
     struct silence_line line;
     bool closed;    /* the sender knows */
     unsigned epoch; /* messages of an earlier one are lost on arrival */
+};
+
+/* A connection on the tree plane, which a broker has made to one above. */
+struct way {
+    struct list_node child;      /* in `children` of the broker above */
+    struct list_node other;      /* in `others` of the broker below */
+    struct chan up, down, event; /* to the broker above, from it, events from it */
+    bool there;                  /* the broker above has admitted it */
+    bool event_link;
+    bool quiet; /* it gets its events by another one */
 };
 
 /* A client or module of a broker: a flux handle with messages passing through the clock. */
@@ -153,15 +165,15 @@ struct node {
     int64_t still_until; /* ... the last time */
     int64_t start_at;
     unsigned starts; /* brokers of this rank so far */
+    unsigned ends;   /* connections to a parent that have broken, or that the parent has ended */
     flux_reactor_t *reactor;
     core_t *core;
-    struct list_node eps;        /* struct sim_ep */
-    struct list_node children;   /* struct node: those that are connected to it as their parent */
-    struct list_node child;      /* in `children` of the parent */
-    struct chan up, down, event; /* to the parent, from it, events from it; with
-                                         sim_config.heal that may be another than by the shape */
+    struct list_node eps;      /* struct sim_ep */
+    struct list_node children; /* struct way: those that are connected to it from below */
+    struct way *way;           /* to the parent, which with sim_config.heal may be another than by
+                                    the shape; NULL: it has none */
+    struct list_node others;   /* struct way: to a second parent, and to earlier ones */
     struct chan ring_next, ring_prev; /* to the next rank, to the previous one */
-    bool event_link;
     enum core_state last_state;
     int64_t run_at; /* when it came to CORE_RUN, -1 before */
     int exit_code;  /* -1 before the end */
@@ -226,6 +238,8 @@ bool sim_boot(sim_t *s);
 int64_t sim_max_delay(const sim_t *s);
 /* Every request of a living client has had its answer, or sim_fail(). */
 void sim_check_quiet(sim_t *s);
+/* The broker to which this one is connected as its parent, NULL for the root. */
+struct node *sim_parent(const struct node *n);
 /* Is the way from this rank to the root intact? */
 bool sim_connected(const sim_t *s, uint32_t rank);
 bool sim_alive(const sim_t *s, uint32_t rank);
@@ -250,6 +264,10 @@ void net_started(struct node *n);
 void net_lost(struct node *n, bool orderly);
 /* The connection to the parent (or to the next of the ring) breaks; both notice. */
 void net_break(struct node *n, enum core_plane plane);
+/* Is this broker connected, or about to be, to that one as to a broker above? */
+bool net_connects(const struct node *n, const struct node *to);
+/* This connection breaks. */
+void net_break_way(struct way *w);
 /* Have both ends of each connection of a broker noticed that it ended? */
 bool net_settled(const struct node *n);
 /* Another broker of this rank (not 0) is about to start: it gets new connections. */

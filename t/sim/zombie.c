@@ -65,7 +65,7 @@ static struct node *above(const struct node *n)
     while (r != 0) {
         struct node *to = &s->nodes[r = topology_parent(s->topo, r)];
 
-        if (to->state == NODE_ON && to != n->up.to && core_peer_adopt(to->core, n->rank))
+        if (to->state == NODE_ON && !net_connects(n, to) && core_peer_adopt(to->core, n->rank))
             return to;
     }
     return NULL;
@@ -76,7 +76,7 @@ static void gone(void *arg, void *data)
     struct node *to = arg;
     const struct node *n = data;
 
-    if (to->state == NODE_ON && n->up.to != to)
+    if (to->state == NODE_ON && !net_connects(n, to))
         core_peer_lost(to->core, CORE_TREE, n->rank, "a zombie has gone");
 }
 
@@ -91,7 +91,7 @@ void zombie_visit(sim_t *s, uint32_t rank)
         return;
     if (s->cfg.plant == PLANT_ZOMBIE && n->state == NODE_ON) {
         s->broke++;
-        give(n->up.to, rank, entry(n, n->starts - 1));
+        give(sim_parent(n), rank, entry(n, n->starts - 1));
         return;
     }
     if (!(to = above(n)))
