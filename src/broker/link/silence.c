@@ -1,9 +1,9 @@
 /* silence.c - the time for which no message has arrived from a neighbor.
  *
- * Purpose: both ends of a connection send a sign of life twice in `probe` seconds, unasked.  So data
- * that waits on the way to a silent neighbor, in a queue of this process or of the kernel, does not
- * affect the verdict: only received data count.  A probe that had to be answered would wait behind
- * that queue.
+ * Purpose: both ends of a connection send a sign of life twice in `probe` seconds, unasked.  So
+ * data that waits on the way to a silent neighbor, in a queue of this process or of the kernel,
+ * does not affect the verdict: only received data count.  A probe that had to be answered would
+ * wait behind that queue.
  *
  * Terms: a line is one direction of a connection.  A round is a check of all lines.  There is a
  * round at each multiple of half a `probe` of the clock of the reactor (which the processes of a
@@ -50,6 +50,8 @@
 #define EARLY 0.03 /* limits so close before a round wait for it */
 #define LATE 0.25
 #define LATE_LOOKS 3 /* rounds */
+/* Seconds: a round at the very limit is not followed by rounds without end because of rounding. */
+#define TINY 1e-6
 
 struct silence {
     flux_reactor_t *r;
@@ -197,7 +199,7 @@ enum silence_verdict silence_judge(silence_t *s, struct silence_line *line, bool
         line->doubt = 0;
         return SILENCE_HEARD;
     }
-    over = now - line->heard >= limit;
+    over = now - line->heard >= limit - TINY;
     if (over && line->doubt >= (s->late == 0. ? 1 : LATE_LOOKS)) {
         line->doubt = 0;
         if (patient || line->slow)
