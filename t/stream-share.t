@@ -7,7 +7,7 @@
 # shellcheck source=t/stream/lib.sh
 . "$SRCDIR/t/stream/lib.sh"
 if ! netns_possible; then
-    skip 32 "no network namespaces without more privileges"
+    skip 46 "no network namespaces without more privileges"
     finish
     exit
 fi
@@ -138,68 +138,109 @@ ended stopped
 is "$last" "0-2999 3000 the end " "the stopped reader goes on"
 wait "${pid[w]}" "${pid[v]}"
 
-# The end of a relay: readers that are connected by it find out, and writers go on.
-host_peer w 0 write lost 100000 0 1 ready=1
-opened w
-host_peer r 1 read lost
-opened r
-go w
-flows() {
-    [ "$("$FLUX" stream ls --json lost | sed -n 's/.*"step": \([0-9]*\).*/\1/p')" -gt 10 ]
-}
-wait_until 20 flows
-kill -KILL "$(in_peer "${relays[1]}")"
-ended r
-like "$last" "stream 'lost': a relay, or the writer, has ended" "a reader learns that the relay has ended"
-wait "${relays[1]}" 2>/dev/null
-"$FLUX" stream rm lost
-ended w
-relay 1
-
-# It is told the same if the writer, which nobody holds up any more, has closed its end before the reader asks.
-host_peer w 0 write early 30 0 1 ready=1
-opened w
-host_peer r 1 read early ready=1 depth=4
-opened r
-go w
-wait_until 20 blocked early
-kill -KILL "$(in_peer "${relays[1]}")"
-wait "${relays[1]}" 2>/dev/null
-ended w 1
-is "$last" "open " "a writer goes on when a relay has ended"
-wait_until 20 has early writers 0
-go r
-ended r
-like "$last" "stream 'early': a relay, or the writer, has ended in step .*: by now, rank 0 of the writers has closed its end" \
-    "a reader does not take the end of the writer for the reason"
-relay 1
-host_peer w 0 write again 5 0 1 ready=1
-opened w
-host_peer r 1 read again
-opened r
-go w
-ended r
-is "$last" "0-4 5 the end " "another relay takes its place"
-wait "${pid[w]}"
-
-# A writer whose relay has ended is reached without one.
-host_peer w 0 write again 5 0 1 ready=1
-opened w
-kill -KILL "$(in_peer "${relays[0]}")"
-wait "${relays[0]}" 2>/dev/null
-relay 0
-before=$(connections)
-host_peer r 1 read again
-opened r
-is $(($(connections) - before)) 1 "a reader connects directly to a writer whose relay has ended"
-go w
-ended r
-is "$last" "0-4 5 the end " "and has all steps"
-wait "${pid[w]}"
 kill -TERM "$(in_peer "${relays[0]}")" "$(in_peer "${relays[1]}")"
 wait "${relays[0]}"
 is $? 0 "SIGTERM ends a relay"
 wait "${relays[1]}"
 is "$(cat relay0.err)" "" "without a message"
+
+# The end of relays: readers and writers go on through the next ones, which they start, and no step is lost, or comes
+# twice (peer.c looks at that).
+kill_relays() { # HOST...
+    local host p
+    for host in "$@"; do
+        for p in $(pgrep -f 'flux-stream relay'); do
+            [ "$(readlink "/proc/$p/ns/net")" != "$(readlink "/proc/${holders[$host]}/ns/net")" ] ||
+                kill -KILL "$p" 2>/dev/null
+        done
+    done
+}
+beyond() { # STEP
+    above flows step "$1"
+}
+for victims in 1 0 "0 1"; do
+    host_peer w 0 write flows 400 0 1 ready=1
+    host_peer v 1 write back 400 0 1 ready=1
+    opened w
+    opened v
+    host_peer block 1 read flows depth=8
+    host_peer newest 1 read flows policy=drop-oldest depth=4
+    FLUX_STREAM_SECURE=no host_peer plain 1 read flows
+    host_peer member 1 read flows group=g
+    host_peer r 0 read back
+    for i in block newest plain member r; do
+        opened $i
+    done
+    "$FLUX" stream throttle flows 100
+    "$FLUX" stream throttle back 100
+    go w
+    go v
+    for step in 20 120 220; do
+        wait_until 20 beyond $step
+        # shellcheck disable=SC2086 # one or two
+        kill_relays $victims
+    done
+    for i in block plain r; do
+        ended $i
+        is "$last" "0-399 400 the end " "reader $i has all steps, though relays have ended (host $victims)"
+    done
+    ended newest
+    like "$last" "-399 [0-9]* the end" "one that drops steps has the last one"
+    ended member
+    is "$(sed -n 's/^step //p' member.out | tr '\n' ' ')" "$(seq -s ' ' 0 399) " "a member of a group has each step once"
+    ended w 1
+    ended v 1
+done
+# Now without any for a while: the host of the writer can start none, and the reader connects without relays.
+wait_until 20 unrelayed 0
+relay 0
+FLUX_STREAM_IDLE=soon host_peer w 0 write flows 400 0 1 ready=1 2>/dev/null
+opened w
+host_peer r 1 read flows
+opened r
+"$FLUX" stream throttle flows 100
+go w
+wait_until 20 beyond 20
+kill_relays 0
+wait "${relays[0]}" 2>/dev/null
+ended r
+is "$last" "0-399 400 the end " "a reader goes on without relays if there can be none"
+wait "${pid[w]}"
+# A writer whose relay has ended is found by the next one; or without one.
+relay 0
+for idle in 1s soon; do
+    FLUX_STREAM_IDLE=$idle host_peer w 0 write again 5 0 1 ready=1 2>/dev/null
+    opened w
+    kill_relays 0
+    wait "${relays[0]}" 2>/dev/null
+    if [ $idle = 1s ]; then
+        wait_until 20 relayed 0
+    fi
+    before=$(connections)
+    host_peer r 1 read again
+    opened r
+    is $(($(connections) - before)) 1 "a reader connects to a writer whose relay has ended (FLUX_STREAM_IDLE=$idle)"
+    go w
+    ended r
+    is "$last" "0-4 5 the end " "and has all steps"
+    wait "${pid[w]}"
+    wait_until 20 unrelayed 0
+    relay 0
+done
+# The writer ends with its relay: the reader is told so.
+host_peer w 0 write again 400 0 1 ready=1
+opened w
+FLUX_STREAM_SILENCE=1 host_peer r 1 read again depth=4
+opened r
+"$FLUX" stream throttle again 100
+go w
+wait_until 20 above again step 10
+kill_relays 0
+kill -KILL "$(in_peer "${pid[w]}")"
+wait "${pid[w]}" "${relays[0]}" 2>/dev/null
+ended r
+like "$last" "stream 'again'.*rank 0 of the writers has died" "a reader is told if the writer has ended, too"
+wait_until 20 unrelayed 0
+wait_until 20 unrelayed 1
 hosts_end
 finish

@@ -20,6 +20,7 @@
 #define FAR_VERSION 1
 #define FLAG_SECURE 1u
 #define FLAG_OFF 2u
+#define FLAG_RESUME 4u
 #define HELLO_NAMES 96
 #define HELLO_PROVED (HELLO_NAMES + KNOCK_NAMES_LEN) /* bytes before the proof */
 #define WELCOME_PROVED 32
@@ -75,14 +76,15 @@ void far_hello_make(unsigned char hello[FAR_HELLO_LEN], const struct far_hello *
                     const unsigned char *secret, const unsigned char greeting[FAR_GREETING_LEN])
 {
     head_put(hello, FAR_HELLO_LEN);
-    le_put32(hello + 12, (h->secure ? FLAG_SECURE : 0) | (h->want.off ? FLAG_OFF : 0));
+    le_put32(hello + 12, (h->secure ? FLAG_SECURE : 0) | (h->want.off ? FLAG_OFF : 0) |
+                             (h->resume ? FLAG_RESUME : 0));
     le_put32(hello + 16, (uint32_t)h->want.policy);
     le_put32(hello + 20, h->want.every);
     le_put32(hello + 24, h->want.depth);
     le_put64(hello + 32, h->want.bytes);
     le_put64(hello + 40, h->reader);
     le_put64(hello + 48, h->expires);
-    le_put64(hello + 56, h->want.seen);
+    le_put64(hello + 56, h->resume ? h->have : h->want.seen);
     random_put(hello + 64, 32);
     knock_names_encode(&h->want, hello + HELLO_NAMES);
     hello_prove(hello + HELLO_PROVED, hello, secret, greeting);
@@ -96,11 +98,12 @@ int far_hello_read(const unsigned char hello[FAR_HELLO_LEN], struct far_hello *h
                                      .depth = le_get32(hello + 24),
                                      .bytes = le_get64(hello + 32),
                                      .reader = le_get64(hello + 40),
-                                     .seen = le_get64(hello + 56),
                                      .off = le_get32(hello + 12) & FLAG_OFF},
                             .reader = le_get64(hello + 40),
-                            .expires = le_get64(hello + 48)};
-    if (!head_ok(hello) || le_get32(hello + 12) & ~(FLAG_SECURE | FLAG_OFF) ||
+                            .expires = le_get64(hello + 48),
+                            .resume = le_get32(hello + 12) & FLAG_RESUME};
+    *(h->resume ? &h->have : &h->want.seen) = le_get64(hello + 56);
+    if (!head_ok(hello) || le_get32(hello + 12) & ~(FLAG_SECURE | FLAG_OFF | FLAG_RESUME) ||
         le_get32(hello + 28) != 0 || !knock_want_ok(&h->want) ||
         knock_names_decode(hello + HELLO_NAMES, &h->want) < 0)
         return inval();

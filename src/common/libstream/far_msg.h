@@ -24,6 +24,8 @@ struct far_hello {
     struct knock_want want;
     uint64_t reader; /* of its grant */
     uint64_t expires;
+    bool resume;   /* a connection of this reader that was lost goes on: */
+    uint64_t have; /* number of the last step that has come by it; want.seen is not said */
 };
 struct far_welcome {
     int errnum;  /* 0, or the reason why the reader is not admitted */

@@ -224,7 +224,7 @@ void inlet_hollow(inlet_t *i)
 void inlet_get_stats(const inlet_t *i, struct inlet_stats *st)
 {
     st->far = i->far != NULL;
-    st->shared = i->far && inlet_far_shared(i->far);
+    st->lost = i->far && inlet_far_lost(i->far);
     st->received = i->far ? inlet_far_received(i->far) : 0;
 }
 

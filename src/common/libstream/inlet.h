@@ -89,8 +89,8 @@ void inlet_wake(inlet_t *i);
 int inlet_release(inlet_t *i, const struct inlet_step *s);
 
 struct inlet_stats {
-    bool far;          /* the writer is on another host, */
-    bool shared;       /* and the connection goes through relays */
+    bool far;          /* the writer is on another host */
+    bool lost;         /* a relay on the way has ended, and the connection could not be resumed */
     uint64_t received; /* bytes that have come from there, of any kind */
 };
 void inlet_get_stats(const inlet_t *i, struct inlet_stats *st);

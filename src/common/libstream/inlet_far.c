@@ -1,9 +1,10 @@
 /* inlet_far.c - the reader's end of a stream whose writer is on another host.
  *
- * The messages are those of doc/stream-format.rst; inlet_far_io.c reads and sends them.  Each step
- * has a place in memory of this process, as large as the step, of which only the bytes that have
- * arrived are ever touched: so a variable has the same offset as in the writer's memory.  Places
- * are reused, so the kernel does not have to clear their pages again.
+ * The messages are those of doc/stream-format.rst; inlet_far_io.c reads and sends them, and
+ * inlet_far_join.c makes the connection.  Each step has a place in memory of this process, as large
+ * as the step, of which only the bytes that have arrived are ever touched: so a variable has the
+ * same offset as in the writer's memory.  Places are reused, so the kernel does not have to clear
+ * their pages again.
  *
  * If the policy of the queue never takes back a step that was offered, the writer announces steps
  * as they come, and they wait here.  Otherwise (`asks`), this end requests each step when it needs
@@ -16,38 +17,28 @@
  *     to the memory that the caller gave with it; after inlet_far_forget() the response is
  *     discarded.
  *
- * Failure: if another process answers at an address of the writer, or the connection is refused,
- * the next address is tried.  A connection that ends before the greeting, or is reset before the
- * response, was closed because the writer had too many others: it is tried again, after the other
- * addresses, until the timeout of opening.  Through relays that is tried only once, and then
- * without them.  Afterwards, the end of the connection and any invalid
- * message end this inlet.  Steps that were announced before can still be taken, and values that
- * have arrived stay; other values are an error.
+ * Failure: any invalid message ends this inlet, and so does the end of the connection, unless that
+ * went through relays and is resumed (inlet_far_join.c).  Steps that were announced before can still
+ * be taken, and values that have arrived stay; other values are an error.
  */
 #include "config.h"
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "libstream/far_addr.h"
 #include "libstream/inlet_far_private.h"
-#include "libstream/share.h"
-#include "libutil/clock.h"
 #include "libutil/invariant.h"
-#include "libutil/strutil.h"
 
 #define SPACE ((uint64_t)16 << 30)
 #define SPACE_LEAST ((uint64_t)64 << 20)
-#define AGAIN_MS 10      /* pause before the next attempt to connect */
 #define TAKE_SECONDS 0.1 /* maximum time that inlet_far_take() waits for a response */
 
 /* --- memory --- */
 
-static int memory_open(inlet_far_t *f, errmsg_t *err)
+int inlet_far_memory_open(inlet_far_t *f, errmsg_t *err)
 {
     void *p;
 
@@ -108,231 +99,22 @@ void inlet_far_destroy(inlet_far_t *f)
     extent_pool_destroy(f->pool);
     if (f->base)
         munmap(f->base, f->size);
+    if (f->wait_fd >= 0)
+        close(f->wait_fd);
+    if (f->timer_fd >= 0)
+        close(f->timer_fd);
+    free(f->address);
     free(f->first);
     free(f->packed);
     free(f);
     errno = saved;
 }
 
-/* --- joining --- */
-
-/* The handshake messages of both ends. */
-struct words {
-    unsigned char greeting[FAR_GREETING_LEN];
-    unsigned char hello[FAR_HELLO_LEN];
-    unsigned char welcome[FAR_WELCOME_LEN];
-};
-
-/* Receive exactly `len` bytes.  0, or -1: ENODATA if the writer has closed the connection. */
-static int receive(inlet_far_t *f, void *buf, size_t len, double until)
-{
-    struct pollfd p = {.fd = far_link_fd(f->link), .events = POLLIN};
-    size_t got = 0;
-
-    while (got < len) {
-        ssize_t n = far_link_recv(f->link, (char *)buf + got, len - got);
-        double left = until - clock_now();
-
-        if (n > 0)
-            got += (size_t)n;
-        else if (n == 0 || errno != EAGAIN || left <= 0.) {
-            errno = n == 0 ? ENODATA : errno == EAGAIN ? ETIMEDOUT : errno;
-            return -1;
-        } else
-            poll(&p, 1, left < 1e6 ? (int)(left * 1e3) + 1 : 1000000000);
-    }
-    return 0;
-}
-
-/* The progress of an attempt; the error of the attempt with the most progress is reported. */
-enum reached { NOBODY, SOMEBODY, WRITER };
-
-/* Connect, and receive the greeting. */
-static int greet(inlet_far_t *f, const struct inlet_far_opts *opts, const char *address,
-                 double until, unsigned char *greeting, enum reached *how, errmsg_t *err)
-{
-    double left = until - clock_now();
-    int fd = str_starts(address, SHARE_PREFIX)
-                 ? share_connect(opts->share, address, &f->relay, err)
-                 : far_addr_connect(address, left > 0.001 ? left : 0.001, err);
-
-    if (fd < 0)
-        return -1;
-    *how = SOMEBODY;
-    far_addr_setup(fd, opts->silence > 0. ? opts->silence : INLET_SILENCE, true);
-    if (!(f->link = far_link_create(fd))) {
-        close(fd);
-        return errmsg_fail(err, ENOMEM, "out of memory");
-    }
-    if (receive(f, greeting, FAR_GREETING_LEN, until) == 0 && far_greeting_check(greeting) == 0)
-        return 0;
-    if (errno == ENODATA)
-        errno = ECONNRESET;
-    return errmsg_fail(err, errno, "no writer of a stream answers at %.100s: %s", address,
-                       strerror(errno));
-}
-
-/* Connect, send the hello, and receive the response of the right writer.  -1: ECONNRESET if the
- * writer has not read the hello. */
-static int knock(inlet_far_t *f, const struct inlet_far_opts *opts, const char *address,
-                 const struct far_hello *h, double until, struct words *say, struct far_welcome *w,
-                 enum reached *how, errmsg_t *err)
-{
-    struct iovec iov = {say->hello, sizeof(say->hello)};
-
-    *how = NOBODY;
-    if (greet(f, opts, address, until, say->greeting, how, err) < 0)
-        return -1;
-    *how = WRITER;
-    far_hello_make(say->hello, h, opts->secret, say->greeting);
-    if (far_link_send(f->link, &iov, 1) != (ssize_t)sizeof(say->hello))
-        return errmsg_fail(err, errno == EPIPE ? ECONNRESET : errno,
-                           "cannot write to the writer of a stream at %.100s: %s", address,
-                           strerror(errno));
-    if (receive(f, say->welcome, sizeof(say->welcome), until) < 0) {
-        if (errno == ENODATA)
-            return errmsg_fail(err, EACCES,
-                               "the writer at %.100s refuses the capability: the stream may have "
-                               "begun anew, or the clocks of the hosts differ",
-                               address);
-        return errmsg_fail(err, errno, "the writer of a stream at %.100s does not answer: %s",
-                           address, strerror(errno));
-    }
-    if (far_welcome_read(say->welcome, w, opts->secret, say->hello) < 0)
-        return errmsg_fail(err, EPROTO, "the writer of a stream at %.100s is not the right one",
-                           address);
-    return 0;
-}
-
-/* Let only the addresses at relays be tried, or only the others.  Returns their number, and sets
- * `wrong` of those that are not. */
-static unsigned choose(const char *address, bool share, unsigned char *wrong)
-{
-    char one[FAR_ADDR_MAX];
-    unsigned n = 0;
-    unsigned i = 0;
-
-    for (const char *p = address; far_addr_next(&p, one); i++) {
-        wrong[i] = str_starts(one, SHARE_PREFIX) != share;
-        n += !wrong[i];
-    }
-    return n;
-}
-
-/* Find the writer at one of its addresses, at relays or not.  An address at which another process
- * answers, or none, or where the connection is refused, is not tried again. */
-static int find_way(inlet_far_t *f, const struct inlet_far_opts *opts, bool share,
-                    const struct far_hello *h, double until, struct words *say,
-                    struct far_welcome *w, errmsg_t *err)
-{
-    char one[FAR_ADDR_MAX];
-    unsigned char wrong[FAR_ADDR_MAX] = {0}; /* by number of the address */
-    enum reached best = NOBODY;
-    unsigned left = choose(opts->address, share, wrong);
-    int errnum = EHOSTUNREACH;
-
-    errmsg_set(err, "the writer of a stream has no address for this reader");
-    while (left > 0) {
-        unsigned rest = left; /* number of addresses to try in this round */
-        unsigned i = 0;
-
-        for (const char *p = opts->address; far_addr_next(&p, one); i++) {
-            double now = clock_now();
-            enum reached how;
-            errmsg_t e;
-            bool later;
-
-            if (wrong[i])
-                continue;
-            if (knock(f, opts, one, h, now + (until - now) / rest--, say, w, &how, &e) == 0)
-                return 0;
-            later = errno == ECONNRESET && clock_now() < until && (how == WRITER || !share);
-            if (how >= best) {
-                best = how;
-                errnum = errno;
-                errmsg_set(err, "%s", e.text);
-            }
-            far_link_destroy(f->link);
-            f->link = NULL;
-            wrong[i] = !later;
-            left -= !later;
-        }
-        if (left > 0)
-            poll(NULL, 0, AGAIN_MS);
-    }
-    errno = errnum;
-    return -1;
-}
-
-/* Find the writer: through relays, if connections are to be shared and the writer is at one; and if
- * that relay is not there any more, without. */
-static int find(inlet_far_t *f, const struct inlet_far_opts *opts, const struct far_hello *h,
-                double until, struct words *say, struct far_welcome *w, errmsg_t *err)
-{
-    double now = clock_now();
-
-    if (!*opts->address || strlen(opts->address) >= FAR_ADDR_MAX)
-        return errmsg_fail(err, EINVAL, "the address of a stream's writer is malformed");
-    if (opts->share && strstr(opts->address, SHARE_PREFIX)) {
-        if (find_way(f, opts, true, h, now + (until - now) / 2., say, w, err) == 0) {
-            f->shared = true;
-            return 0;
-        }
-        if (errno != ECONNRESET && errno != ETIMEDOUT)
-            return -1;
-    }
-    return find_way(f, opts, false, h, until, say, w, err);
-}
-
-static int join(inlet_far_t *f, const struct inlet_far_opts *opts, const struct knock_want *want,
-                double until, errmsg_t *err)
-{
-    struct far_hello h = {
-        .secure = opts->secure, .want = *want, .reader = opts->reader, .expires = opts->expires};
-    struct far_welcome w;
-    struct far_keys keys;
-    struct words say;
-
-    if (find(f, opts, &h, until, &say, &w, err) < 0)
-        return -1;
-    if (w.errnum == EEXIST)
-        return errmsg_fail(err, EEXIST,
-                           "group '%s' of the stream has another key than '%s': all members have "
-                           "the same",
-                           want->group, want->key);
-    if (w.errnum != 0)
-        return errmsg_fail(err, w.errnum, "the writer does not admit this reader: %s",
-                           strerror(w.errnum));
-    if (opts->secure && !w.secure)
-        return errmsg_fail(err, EPROTO, "the writer of a stream at %.100s does not encrypt",
-                           opts->address);
-    far_keys_make(&keys, opts->secret, say.hello, say.greeting);
-    if (w.secure && far_link_secure(f->link, keys.to_writer, keys.to_reader) < 0)
-        return errmsg_fail(err, errno, "a stream cannot be encrypted: %s", strerror(errno));
-    return 0;
-}
-
-inlet_far_t *inlet_far_connect(const struct inlet_far_opts *opts, const struct knock_want *want,
-                               double timeout, errmsg_t *err)
-{
-    double until = clock_now() + timeout;
-    inlet_far_t *f = calloc(1, sizeof(*f));
-
-    if (!f) {
-        errmsg_fail(err, ENOMEM, "out of memory");
-        return NULL;
-    }
-    list_init(&f->queue);
-    f->asks = want->policy == KNOCK_LATEST || want->policy == KNOCK_DROP_OLDEST;
-    if (join(f, opts, want, until, err) == 0 && memory_open(f, err) == 0)
-        return f;
-    inlet_far_destroy(f);
-    return NULL;
-}
-
 void inlet_far_leave(inlet_far_t *f)
 {
-    shutdown(far_link_fd(f->link), SHUT_RDWR);
+    f->left_it = true;
+    if (f->link)
+        shutdown(far_link_fd(f->link), SHUT_RDWR);
 }
 
 void inlet_far_hollow(inlet_far_t *f)
@@ -345,14 +127,14 @@ uint64_t inlet_far_received(const inlet_far_t *f)
     return f->moved;
 }
 
-bool inlet_far_shared(const inlet_far_t *f)
+bool inlet_far_lost(const inlet_far_t *f)
 {
-    return f->shared;
+    return f->gave_up;
 }
 
 int inlet_far_fd(const inlet_far_t *f)
 {
-    return far_link_fd(f->link);
+    return f->wait_fd >= 0 ? f->wait_fd : far_link_fd(f->link);
 }
 
 /* --- steps --- */
@@ -365,10 +147,13 @@ static int ended(const inlet_far_t *f, errmsg_t *err)
         return errmsg_fail(err, ESTALE,
                            "the writer has evicted this reader, which did not keep "
                            "up: release steps earlier, or choose another policy");
-    if (f->errnum == ECONNRESET || f->errnum == EPIPE)
+    if (f->gave_up)
         return errmsg_fail(err, ECONNRESET,
-                           f->shared ? "the writer of the stream has died, or a relay has ended"
-                                     : "the writer of the stream has died");
+                           "a relay has ended, or a host is cut off, and the writer of the stream "
+                           "cannot be reached again: %s",
+                           f->why.text);
+    if (f->errnum == ECONNRESET || f->errnum == EPIPE)
+        return errmsg_fail(err, ECONNRESET, "the writer of the stream has died");
     if (f->errnum == ETIMEDOUT || f->errnum == EHOSTUNREACH || f->errnum == ENETUNREACH)
         return errmsg_fail(err, ECONNRESET,
                            "the host of the writer of the stream does not answer any more");
@@ -477,8 +262,9 @@ static int ask(inlet_far_t *f, const struct far_msg *m, const void *payload, uin
 {
     if (inlet_far_answer(f, err) < 0)
         return -1;
-    f->pending =
-        (struct inlet_far_pending){.open = true, .number = m->number, .len = len, .to = to};
+    f->pending = (struct inlet_far_pending){
+        .open = true, .number = m->number, .len = len, .to = to, .msg = *m};
+    memcpy(f->pending.payload, payload, m->payload);
     if (inlet_far_say(f, m, payload) < 0) {
         f->pending.open = false;
         return lost(f, err);
@@ -514,7 +300,7 @@ int inlet_far_fetch(inlet_far_t *f, const struct inlet_step *s, const struct inl
         return -1;
     if (there(st, v))
         return 0;
-    if (ask(f, &m, NULL, v->len, f->base + st->e->off + v->off, err) < 0 ||
+    if (ask(f, &m, "", v->len, f->base + st->e->off + v->off, err) < 0 ||
         inlet_far_answer(f, err) < 0)
         return -1;
     st->have[v->var / 64] |= (uint64_t)1 << v->var % 64;
@@ -530,7 +316,7 @@ int inlet_far_fetch_all(inlet_far_t *f, const struct inlet_step *s, errmsg_t *er
         return st ? 0 : -1;
     m.step = st->first;
     m.len = st->len - st->first;
-    if (ask(f, &m, NULL, m.len, f->base + st->e->off + st->first, err) < 0 ||
+    if (ask(f, &m, "", m.len, f->base + st->e->off + st->first, err) < 0 ||
         inlet_far_answer(f, err) < 0)
         return -1;
     st->first = st->len;

@@ -21,7 +21,7 @@ void inlet_far_destroy(inlet_far_t *f); /* NULL-safe, keeps errno */
 void inlet_far_leave(inlet_far_t *f);
 void inlet_far_hollow(inlet_far_t *f);
 int inlet_far_fd(const inlet_far_t *f);
-bool inlet_far_shared(const inlet_far_t *f);       /* the connection goes through relays */
+bool inlet_far_lost(const inlet_far_t *f);         /* see struct inlet_stats */
 uint64_t inlet_far_received(const inlet_far_t *f); /* bytes, without those of the handshake */
 int inlet_far_take(inlet_far_t *f, struct inlet_step *s, errmsg_t *err);
 bool inlet_far_sleep(inlet_far_t *f);

@@ -28,8 +28,12 @@
 
 int inlet_far_broken(inlet_far_t *f, int errnum)
 {
+    if (inlet_far_cut(f, errnum))
+        return 0;
     f->errnum = errnum > 0 ? errnum : ECONNRESET;
-    shutdown(far_link_fd(f->link), SHUT_RDWR);
+    f->lost = false;
+    if (f->link)
+        shutdown(far_link_fd(f->link), SHUT_RDWR);
     errno = f->errnum;
     return -1;
 }
@@ -81,6 +85,7 @@ static int step_ready(inlet_far_t *f)
         f->first_len = st->first;
     }
     f->arriving = NULL;
+    f->have = st->number;
     f->steps[st->number % LANE_SLOTS] = st;
     list_append(&f->queue, &st->node);
     f->asked = f->waits = false;
@@ -92,6 +97,13 @@ static int pinned_begin(inlet_far_t *f)
 {
     struct inlet_far_pin *p;
 
+    if (f->msg.number > 0 && f->pin && f->msg.number == f->pin->number &&
+        f->msg.payload == f->pin->len && f->since > 0.) { /* it had come before the connection was
+                                                           * cut: steps refer to it */
+        f->to = NULL;
+        f->left = f->msg.payload;
+        return 0;
+    }
     if (f->msg.number == 0 || (f->pin && f->msg.number <= f->pin->number) || f->msg.payload == 0)
         return inlet_far_broken(f, EPROTO);
     if (!(p = calloc(1, sizeof(*p))))
@@ -224,6 +236,8 @@ int inlet_far_pump(inlet_far_t *f, bool (*enough)(const inlet_far_t *))
     int rc;
 
     while (f->errnum == 0 && !(enough && enough(f))) {
+        if (f->lost && (rc = inlet_far_resume(f)) <= 0)
+            return rc;
         if (!amid(f)) {
             if ((rc = head(f)) <= 0)
                 return rc;
@@ -246,7 +260,7 @@ int inlet_far_pump(inlet_far_t *f, bool (*enough)(const inlet_far_t *))
 
 int inlet_far_pump_until(inlet_far_t *f, bool (*enough)(const inlet_far_t *), double seconds)
 {
-    struct pollfd p = {.fd = far_link_fd(f->link), .events = POLLIN};
+    struct pollfd p = {.fd = inlet_far_fd(f), .events = POLLIN};
     double until = clock_now() + seconds;
     uint64_t moved = f->moved;
 
@@ -272,13 +286,16 @@ int inlet_far_say(inlet_far_t *f, const struct far_msg *m, const void *payload)
 {
     unsigned char buf[FAR_HEAD_LEN + FAR_BOX_MAX];
     struct iovec iov = {buf, FAR_HEAD_LEN + m->payload};
-    struct pollfd p = {.fd = far_link_fd(f->link), .events = POLLOUT};
+    struct pollfd p = {.events = POLLOUT};
     double until = clock_now() + INLET_FAR_ANSWER;
 
     if (f->errnum > 0) {
         errno = f->errnum;
         return -1;
     }
+    if (f->lost) /* it is said, if it is still true, when the connection is resumed */
+        return 0;
+    p.fd = far_link_fd(f->link);
     far_msg_encode(m, buf);
     if (m->payload > 0)
         memcpy(buf + FAR_HEAD_LEN, payload, m->payload);

@@ -1,4 +1,5 @@
-/* Declarations that inlet_far.c (joining, steps, values) and inlet_far_io.c (messages) share. */
+/* Declarations that inlet_far.c (steps, values), inlet_far_io.c (messages) and inlet_far_join.c
+ * (joining) share. */
 #ifndef STREAM_INLET_FAR_PRIVATE_H
 #define STREAM_INLET_FAR_PRIVATE_H
 
@@ -42,13 +43,14 @@ struct inlet_far_pending {
     bool packed;       /* the response goes to `packed`, and then to the box */
     struct stream_part part;
     void *box;
+    struct far_msg msg; /* the request, for the case that it has to be sent again */
+    uint8_t payload[FAR_BOX_MAX];
 };
 
 struct inlet_far {
     far_link_t *link;
-    bool shared;           /* through relays: */
-    struct share_id relay; /* that of this host */
-    bool asks;             /* this end requests each step */
+    bool left_it; /* this end has left the writer */
+    bool asks;    /* this end requests each step */
     bool asked;
     bool waits; /* it waits for the next step, and has requested it */
 
@@ -73,6 +75,24 @@ struct inlet_far {
     unsigned char *packed;
     uint64_t packed_room;
 
+    /* Through relays (inlet_far_join.c): */
+    bool shared;
+    bool lost;             /* the connection is cut, and there is no link; or */
+    bool gave_up;          /* it could not be resumed, */
+    errmsg_t why;          /* for this reason */
+    struct share_id relay; /* that of this host */
+    struct share_place place;
+    struct inlet_far_opts opts; /* those of joining, with memory of this struct */
+    char *address;
+    unsigned char secret[FAR_KEY_LEN];
+    struct knock_want want;
+    uint64_t have; /* number of the last step that has come whole */
+    double since;  /* the time at which the connection was cut */
+    double due;    /* the time of the next attempt */
+    double pause;  /* after that */
+    int wait_fd;   /* reports on the link, or that an attempt is due; -1: not shared */
+    int timer_fd;
+
     enum lane_end end;
     int errnum;     /* error of the connection: nothing more is read or written */
     uint64_t moved; /* number of bytes received */
@@ -82,8 +102,14 @@ struct inlet_far_step *inlet_far_step_find(inlet_far_t *f, uint64_t number);
 void inlet_far_step_free(inlet_far_t *f, struct inlet_far_step *st);
 void inlet_far_pin_unref(inlet_far_t *f, struct inlet_far_pin *p); /* NULL-safe */
 
-/* Record the failure of the connection: 0 from recv(2), or errno.  Returns -1. */
+int inlet_far_memory_open(inlet_far_t *f, errmsg_t *err);
+
+/* Record the failure of the connection: 0 from recv(2), or errno.  -1; 0: it may be resumed. */
 int inlet_far_broken(inlet_far_t *f, int errnum);
+/* Has the connection been cut by the end of a relay?  Then it is closed, and waits for
+ * inlet_far_resume(): 1; 0: not yet; -1: it cannot be resumed. */
+bool inlet_far_cut(inlet_far_t *f, int errnum);
+int inlet_far_resume(inlet_far_t *f);
 /* Process received messages, without waiting, until `enough` returns true (NULL: all).  0, or -1:
  * the connection has ended. */
 int inlet_far_pump(inlet_far_t *f, bool (*enough)(const inlet_far_t *));

@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "libstream/knock.h"
+#include "libstream/share.h"
 #include "libutil/errmsg.h"
 
 typedef struct outlet outlet_t;
@@ -31,9 +32,11 @@ struct outlet_far_opts {
     int listen; /* from far_addr_listen(), taken over even if outlet_create() fails; 0: no such
                  * readers */
     int share;  /* from share_register(), taken over in the same way; 0: none */
-    const char *stream; /* the name for which readers have grants; copied */
-    bool secure;        /* encrypt, even if a reader does not request it */
-    double silence;     /* seconds of silence after which a host counts as gone; 0: 20 */
+    struct share_place place;  /* with that: of the relay, if it has to be started again, */
+    char shared[FAR_ADDR_MAX]; /* and the address of this writer at it */
+    const char *stream;        /* the name for which readers have grants; copied */
+    bool secure;               /* encrypt, even if a reader does not request it */
+    double silence;            /* seconds of silence after which a host counts as gone; 0: 20 */
     double linger; /* maximum seconds that outlet_destroy() waits while a reader neither reads nor
                     * releases anything; 0: 30 */
 };

@@ -12,7 +12,8 @@
  * steps.
  *
  * Connections that hosts share come as descriptors from the relay of this host (share.h), and are
- * like those by TCP after that.
+ * like those by TCP after that.  If the relay ends, the writer registers with the next one, which it
+ * may have to start, and readers whose connections were cut come back.
  *
  * Invariants:
  *  1. At most KNOCKING_MAX connections of this host knock, and as many of other hosts, and there
@@ -121,8 +122,12 @@ static void gone(outlet_t *o, struct outlet_conn *c)
 
 static void far_serve(outlet_t *o, struct outlet_conn *c, bool readable)
 {
-    if (outlet_far_serve(o, c, readable) == 0)
+    if (outlet_far_serve(o, c, readable) >= 0)
         return;
+    if (outlet_far_cut(c)) {
+        outlet_far_lose(o, c);
+        return;
+    }
     epoll_ctl(o->epoll_fd, EPOLL_CTL_DEL, outlet_far_fd(c), NULL);
     if (list_empty(&c->far_node))
         refuse(o, c, EACCES);
@@ -326,7 +331,7 @@ static struct outlet_conn *conn_create(outlet_t *o, int fd, bool far)
 }
 
 /* A connection has come. */
-static void conn_new(outlet_t *o, int fd, bool far)
+static void conn_new(outlet_t *o, int fd, bool far, bool shared)
 {
     struct epoll_event ev = {.events = EPOLLIN | EPOLLRDHUP};
     struct outlet_conn *c;
@@ -336,6 +341,8 @@ static void conn_new(outlet_t *o, int fd, bool far)
         count_refused(o);
         return;
     }
+    c->shared = shared;
+    c->late = o->closing;
     ev.data.ptr = c;
     if (epoll_ctl(o->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0 || (c->far && outlet_far_greet(c) < 0))
         refuse(o, c, errno);
@@ -348,13 +355,16 @@ static bool door_ready(outlet_t *o, int listen_fd)
 
     if (fd < 0)
         return errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS;
-    conn_new(o, fd, listen_fd == o->far.listen);
+    conn_new(o, fd, listen_fd == o->far.listen, false);
     return true;
 }
 
-/* The relay of this host passes a connection of another host; or has ended. */
+/* The relay of this host passes a connection of another host; or has ended, and the writer registers
+ * with the next one.  Readers whose connections it had come back, also after the end of the
+ * stream. */
 static void share_ready(outlet_t *o)
 {
+    struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &o->far.share};
     char byte;
     int fd = -1;
     ssize_t n = fdpass_recv(o->far.share, &byte, 1, &fd, MSG_DONTWAIT);
@@ -363,11 +373,13 @@ static void share_ready(outlet_t *o)
         return;
     if (n <= 0) {
         close(o->far.share); /* and epoll forgets it */
-        o->far.share = -1;
-    } else if (fd >= 0 && o->closing)
-        close(fd);
-    else if (fd >= 0)
-        conn_new(o, fd, true);
+        o->far.share = share_register(&o->far.place, o->far.shared, NULL);
+        if (o->far.share >= 0 && epoll_ctl(o->epoll_fd, EPOLL_CTL_ADD, o->far.share, &ev) < 0) {
+            close(o->far.share);
+            o->far.share = -1;
+        }
+    } else if (fd >= 0)
+        conn_new(o, fd, true, true);
 }
 
 /* Close the connections whose time is over; returns the milliseconds until the next one's time is,
@@ -387,12 +399,18 @@ static int expire(outlet_t *o)
     return -1;
 }
 
-static void listen_for(outlet_t *o, bool on)
+/* Does the stream have readers of other hosts that may have to come back after its end? */
+static bool far_open(const outlet_t *o)
 {
-    struct epoll_event ev = {.events = on ? EPOLLIN : 0, .data.ptr = &o->listen_fd};
+    return !o->closing || *o->far.shared;
+}
+
+static void listen_for(outlet_t *o, bool local, bool far)
+{
+    struct epoll_event ev = {.events = local ? EPOLLIN : 0, .data.ptr = &o->listen_fd};
 
     epoll_ctl(o->epoll_fd, EPOLL_CTL_MOD, o->listen_fd, &ev);
-    ev.data.ptr = &o->far.listen;
+    ev = (struct epoll_event){.events = far ? EPOLLIN : 0, .data.ptr = &o->far.listen};
     if (o->far.listen >= 0)
         epoll_ctl(o->epoll_fd, EPOLL_CTL_MOD, o->far.listen, &ev);
 }
@@ -410,7 +428,7 @@ static bool fars_serve(outlet_t *o, bool rung)
     {
         struct outlet_conn *c = list_entry(it, struct outlet_conn, far_node);
 
-        if (rung || outlet_far_more(c))
+        if (!outlet_far_lost(c) && (rung || outlet_far_more(c)))
             far_serve(o, c, outlet_far_more(c));
     }
     LIST_FOREACH(it, &o->fars)
@@ -432,10 +450,11 @@ static void fars_look(outlet_t *o, double *when)
     {
         struct outlet_conn *c = list_entry(it, struct outlet_conn, far_node);
 
-        if (outlet_far_silent(o, c)) {
+        if (!outlet_far_silent(o, c))
+            continue;
+        if (!outlet_far_lost(c))
             epoll_ctl(o->epoll_fd, EPOLL_CTL_DEL, outlet_far_fd(c), NULL);
-            gone(o, c);
-        }
+        gone(o, c);
     }
 }
 
@@ -482,7 +501,7 @@ static void door_event(outlet_t *o, const struct epoll_event *ev, struct pass *p
         if (read(o->stop_fd, &n, sizeof(n)) > 0) {
             o->closing = pass->rung = true;
             o->progress = clock_now();
-            listen_for(o, false);
+            listen_for(o, false, far_open(o));
         }
     } else if (ev->data.ptr == &o->bell_fd)
         pass->rung = true;
@@ -501,7 +520,7 @@ static void pass_accept(outlet_t *o, struct pass *pass)
 {
     if (pass->knocked && !o->closing)
         pass->paused = !door_ready(o, o->listen_fd);
-    if (pass->far && !o->closing)
+    if (pass->far && far_open(o))
         pass->paused |= !door_ready(o, o->far.listen);
     if (pass->shared)
         share_ready(o);
@@ -519,14 +538,14 @@ static void *door_main(void *arg)
         int wait = wait_ms(o, expire(o), pass.paused, more, o->closing);
         int n = epoll_wait(o->epoll_fd, ev, BATCH, wait);
 
-        if (pass.paused && !o->closing)
-            listen_for(o, true);
+        if (pass.paused)
+            listen_for(o, !o->closing, far_open(o));
         pass = (struct pass){0};
         for (int i = 0; i < n; i++)
             door_event(o, &ev[i], &pass);
         pass_accept(o, &pass);
         if (pass.paused)
-            listen_for(o, false);
+            listen_for(o, false, false);
         more = fars_serve(o, pass.rung);
         fars_look(o, &look);
     }

@@ -13,6 +13,7 @@
  *    state       what has come           then
  *    greeted     hello, 320 bytes        admitted, if it shows a grant and proves it; else closed
  *    admitted    messages                answered; anything that a reader does not say: closed
+ *    lost        a hello that resumes    the connection is that by which the hello has come
  *
  * Small messages are gathered in `out`, and sent together.  Large data (`bulk`: the table of a
  * step, values) are sent from the memory of steps, in their order there: as one run, as many runs
@@ -26,10 +27,16 @@
  *     is announced next (`behind`).
  *  3. Memory for a connection that was not admitted is constant.
  *
- * Failure: if a connection fails, or its host is silent, the reader counts as gone.
+ * A connection through relays (share.h) that is closed in both directions is lost, since a relay
+ * has ended: the reader may live.  It keeps its lane and what it holds for half of the silence after
+ * which a host is gone.  When it resumes, with the number of the last step that has come, later
+ * steps that it holds are announced again, and it releases those that it does not hold.
+ *
+ * Failure: if another connection fails, or its host is silent, the reader counts as gone.
  */
 #include "config.h"
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -53,10 +60,8 @@
 #define MESSAGES 256    /* and messages of a reader that are handled in a turn */
 
 struct held {
-    uint64_t number; /* 0: unused */
-    uint64_t off;
-    uint64_t len;
-    bool released; /* by the reader, before all data that it had requested were sent */
+    struct lane_item item; /* number 0: unused */
+    bool released;         /* by the reader, before all data that it had requested were sent */
 };
 
 /* Bytes of a step that are being sent. */
@@ -72,7 +77,10 @@ struct bulk {
 };
 
 struct outlet_far {
-    far_link_t *link;
+    far_link_t *link; /* NULL: lost, */
+    bool cut;         /* as this one is now, */
+    double until;     /* and may be resumed until then */
+    uint64_t expires; /* of the reader's grant */
     unsigned char greeting[FAR_GREETING_LEN];
     unsigned char in[FAR_HEAD_LEN + FAR_BOX_MAX]; /* head and payload of a message; or the hello,
                                                    * which is shorter */
@@ -90,7 +98,10 @@ struct outlet_far {
     bool ended;
     struct held held[LANE_SLOTS];
     unsigned nheld;
-    bool question; /* the outstanding request for values: */
+    uint64_t taken;  /* number of the last step that was taken from the lane */
+    uint64_t redo;   /* after a loss: held steps from this number on are announced again, */
+    uint64_t before; /* and up to this one, the reader releases those that it does not hold */
+    bool question;   /* the outstanding request for values: */
     struct far_msg msg;
     uint8_t payload[FAR_BOX_MAX];
     block_t *block; /* of the last step in which a box was requested */
@@ -98,7 +109,7 @@ struct outlet_far {
     unsigned char *first; /* first bytes of the last FAR_STEP */
     uint64_t first_len;
     uint64_t pin;            /* number of the last FAR_PINNED */
-    struct lane_item behind; /* taken, and announced when that was sent; number 0: none */
+    struct lane_item behind; /* held, and announced when that was sent; number 0: none */
     struct bulk bulk;
     size_t out_at, out_len;
     unsigned char out[OUT];
@@ -155,7 +166,7 @@ static struct held *held_find(struct outlet_far *f, uint64_t number)
 {
     struct held *h = &f->held[number % LANE_SLOTS];
 
-    return number > 0 && h->number == number ? h : NULL;
+    return number > 0 && h->item.number == number ? h : NULL;
 }
 
 /* The number of first bytes with which a step is announced: all, or its table; 0 if it has no
@@ -207,9 +218,6 @@ static void announce(outlet_t *o, struct outlet_far *f, const struct lane_item *
     struct far_msg m = {
         .type = FAR_STEP, .number = item->number, .step = item->step, .len = item->len};
 
-    f->held[item->number % LANE_SLOTS] =
-        (struct held){.number = item->number, .off = item->off, .len = item->len};
-    f->nheld++;
     f->take = f->wait = false;
     if (first_again(f, data, first)) {
         m.type = FAR_AGAIN;
@@ -231,16 +239,16 @@ static void announce(outlet_t *o, struct outlet_far *f, const struct lane_item *
 static int box_of(outlet_t *o, struct outlet_far *f, const struct held *h)
 {
     static const struct stream_want want;
-    const unsigned char *data = o->base + h->off;
+    const unsigned char *data = o->base + h->item.off;
     const struct block_var *v;
     struct stream_box box;
     stream_array_t *a;
     bool ok = false;
 
-    if (f->block_number != h->number) {
+    if (f->block_number != h->item.number) {
         block_destroy(f->block);
-        f->block = block_read(data, h->len, NULL);
-        f->block_number = f->block ? h->number : 0;
+        f->block = block_read(data, h->item.len, NULL);
+        f->block_number = f->block ? h->item.number : 0;
     }
     if (!f->block || !(v = block_at(f->block, f->msg.step)) ||
         !(a = stream_array_decode(v->desc, v->desc_len, NULL)))
@@ -255,7 +263,7 @@ static int box_of(outlet_t *o, struct outlet_far *f, const struct held *h)
     f->bulk.left = f->bulk.part.elems * f->bulk.part.from_elem;
     f->bulk.runs = (struct stream_runs){0};
     f->bulk.at = f->bulk.n = 0;
-    INVARIANT(2, v->off + v->len <= h->len);
+    INVARIANT(2, v->off + v->len <= h->item.len);
     return ok ? 0 : -1;
 }
 
@@ -271,13 +279,13 @@ static int question(outlet_t *o, struct outlet_far *f)
         if (box_of(o, f, h) < 0)
             return -1;
     } else {
-        if (f->msg.step > h->len || f->msg.len > h->len - f->msg.step)
+        if (f->msg.step > h->item.len || f->msg.len > h->item.len - f->msg.step)
             return -1;
         f->bulk.box = false;
-        f->bulk.p = o->base + h->off + f->msg.step;
+        f->bulk.p = o->base + h->item.off + f->msg.step;
         f->bulk.left = f->msg.len;
     }
-    INVARIANT(1, h->number == f->msg.number);
+    INVARIANT(1, h->item.number == f->msg.number);
     m.len = f->bulk.left;
     put_msg(f, &m);
     f->bulk.number = m.number;
@@ -297,11 +305,31 @@ static void end(struct outlet_far *f, enum lane_end why)
     f->ended = true;
 }
 
+/* Announce a step that is held. */
+static void offer(outlet_t *o, struct outlet_far *f, const struct lane_item *item)
+{
+    if (item->pin != f->pin && item->pin_len <= FAR_PINNED_MAX)
+        announce_pinned(o, f, item);
+    else
+        announce(o, f, item);
+}
+
+/* The next step that is announced again; NULL: there are no more. */
+static const struct held *redo(struct outlet_far *f)
+{
+    const struct held *h = NULL;
+
+    while (!h && f->redo <= f->taken)
+        h = held_find(f, f->redo++);
+    return h;
+}
+
 /* Take the next step from the lane, if the reader may have one.  false: there is nothing to do
  * until the bell rings. */
 static bool next(outlet_t *o, struct outlet_far *f)
 {
     static const struct far_msg nothing = {.type = FAR_NOTHING};
+    const struct held *h;
     struct lane_item item;
     enum lane_end why;
 
@@ -313,14 +341,19 @@ static bool next(outlet_t *o, struct outlet_far *f)
         announce(o, f, &item);
         return true;
     }
+    if ((h = redo(f))) {
+        offer(o, f, &h->item);
+        return true;
+    }
     why = lane_rx_end(f->rx); /* before the lane is found empty */
     if (why == LANE_OPEN && !f->push && !f->take && !f->wait)
         return false;
     if (lane_rx_take(f->rx, &item) == 1) {
-        if (item.pin != f->pin && item.pin_len <= FAR_PINNED_MAX)
-            announce_pinned(o, f, &item);
-        else
-            announce(o, f, &item);
+        f->held[item.number % LANE_SLOTS] = (struct held){.item = item};
+        f->nheld++;
+        f->taken = item.number;
+        f->redo = item.number + 1;
+        offer(o, f, &item);
     } else if (why != LANE_OPEN)
         end(f, why);
     else if (f->take) {
@@ -348,8 +381,8 @@ static void copy_runs(struct outlet_far *f)
 
 static void release(struct outlet_far *f, struct held *h)
 {
-    lane_rx_release(f->rx, h->number);
-    h->number = 0;
+    lane_rx_release(f->rx, h->item.number);
+    h->item.number = 0;
     f->nheld--;
     f->acknowledged = f->member;
 }
@@ -464,8 +497,10 @@ static int push_out(outlet_t *o, struct outlet_far *f)
         if (n == 0 && !far_link_waits(f->link))
             break;
         done = n > 0 ? far_link_send(f->link, iov, (size_t)n) : far_link_flush(f->link);
-        if (done < 0 && errno != EAGAIN)
+        if (done < 0 && errno != EAGAIN) {
+            f->cut = true;
             return -1;
+        }
         if (done > 0)
             sent(f, (size_t)done);
         if (done < 0 || far_link_sent(f->link) - before >= TURN) {
@@ -497,7 +532,9 @@ static int message(outlet_t *o, struct outlet_far *f, const struct far_msg *m)
         f->wait = true;
         return 0;
     case FAR_RELEASE:
-        if (!(h = held_find(f, m->number)) || h->released)
+        if (!(h = held_find(f, m->number)) && m->number <= f->before)
+            return 0; /* it was released before the loss */
+        if (!h || h->released)
             return -1;
         h->released = true;
         if (m->number != f->bulk.number && !(f->question && m->number == f->msg.number))
@@ -527,7 +564,8 @@ static int hello_check(const outlet_t *o, const struct outlet_far *f, struct far
     g.expires = h->expires;
     far_key_grant(secret, o->key, &g);
     known = far_hello_proves(f->in, secret, f->greeting);
-    return known && clock_wall() <= (double)h->expires ? 0 : -1;
+    /* Whoever resumes was admitted in time: resume() checks that. */
+    return known && (h->resume || clock_wall() <= (double)h->expires) ? 0 : -1;
 }
 
 static int welcome(struct outlet_far *f, const unsigned char *secret, int errnum, bool secure)
@@ -557,6 +595,48 @@ static int lane_open(struct outlet_conn *c)
     return -1;
 }
 
+/* The connection that a reader wants to go on, whether its loss was noticed or not; NULL: it was not
+ * admitted, or its time is over. */
+static struct outlet_conn *lost_find(outlet_t *o, const struct far_hello *h)
+{
+    LIST_FOREACH(it, &o->fars)
+    {
+        struct outlet_conn *c = list_entry(it, struct outlet_conn, far_node);
+
+        if (c->shared && c->want.reader == h->reader && c->far->expires == h->expires)
+            return c;
+    }
+    return NULL;
+}
+
+/* Let a lost connection go on by the new one `c`, which is freed: 1.  -1: it cannot. */
+static int resume(outlet_t *o, struct outlet_conn *c, const struct far_hello *h,
+                  const unsigned char *secret)
+{
+    struct epoll_event ev = {.events = EPOLLIN | EPOLLRDHUP};
+    struct outlet_conn *old = lost_find(o, h);
+    struct outlet_far *f = c->far;
+
+    if (welcome(f, secret, old ? 0 : ESTALE, old && (h->secure || o->far.secure)) < 0 || !old)
+        return -1;
+    if (old->far->link)
+        outlet_far_lose(o, old);
+    ev.data.ptr = old;
+    if (epoll_ctl(o->epoll_fd, EPOLL_CTL_MOD, far_link_fd(f->link), &ev) < 0)
+        return -1;
+    old->far->link = f->link;
+    old->far->before = h->have;
+    old->far->redo = h->have + 1;
+    old->far->more = true;
+    old->shared = c->shared;
+    f->link = NULL;
+    list_remove(&c->node);
+    o->nknocking_far--;
+    outlet_conn_free(c);
+    return 1;
+}
+
+/* 0; 1: the reader is one that has come back, and `c` is freed; -1. */
 static int admit(outlet_t *o, struct outlet_conn *c)
 {
     struct outlet_far *f = c->far;
@@ -567,13 +647,18 @@ static int admit(outlet_t *o, struct outlet_conn *c)
 
     if (hello_check(o, f, &h, secret) < 0)
         return -1;
+    far_addr_setup(far_link_fd(f->link), o->far.silence, false);
+    if (h.resume)
+        return resume(o, c, &h, secret);
+    if (c->late)
+        return -1;
+    f->expires = h.expires;
     if (o->nreaders >= OUTLET_READERS_MAX)
         errnum = EBUSY;
     else if (lane_open(c) < 0)
         errnum = ENOMEM;
     c->want = h.want;
     f->member = c->want.group[0] != '\0';
-    far_addr_setup(far_link_fd(f->link), o->far.silence, false);
     pthread_mutex_lock(&o->lock);
     if (errnum == 0 && (errnum = outlet_enter(o, c)) == 0) {
         list_remove(&c->node);
@@ -598,10 +683,20 @@ static size_t need(const struct outlet_far *f, struct far_msg *m)
     return far_msg_decode(f->in, false, m) < 0 ? 0 : FAR_HEAD_LEN + m->payload;
 }
 
-/* Read and handle input.  0, or -1: the reader is gone, or has sent an invalid message. */
+/* Has a connection through relays been closed in both directions, and not only by the reader? */
+static bool hung(int fd)
+{
+    struct pollfd p = {.fd = fd};
+
+    return poll(&p, 1, 0) == 1 && (p.revents & (POLLHUP | POLLERR)) != 0;
+}
+
+/* Read and handle input.  0; -1: the reader is gone, or has sent an invalid message; 1: see
+ * admit(). */
 static int pull_in(outlet_t *o, struct outlet_conn *c)
 {
     struct outlet_far *f = c->far;
+    int rc;
 
     f->more = false;
     for (unsigned turn = 0; !f->more; turn += f->got == 0) {
@@ -615,14 +710,16 @@ static int pull_in(outlet_t *o, struct outlet_conn *c)
             n = far_link_recv(f->link, f->in + f->got, want - f->got);
             if (n < 0 && errno == EAGAIN)
                 return 0;
-            if (n <= 0)
+            if (n <= 0) {
+                f->cut = n < 0 || hung(far_link_fd(f->link));
                 return -1;
+            }
             f->got += (size_t)n;
             continue;
         }
         f->more = turn == MESSAGES;
-        if ((f->rx ? message(o, f, &m) : admit(o, c)) < 0)
-            return -1;
+        if ((rc = f->rx ? message(o, f, &m) : admit(o, c)) != 0)
+            return rc;
         f->got = 0;
     }
     return 0;
@@ -646,8 +743,8 @@ int outlet_far_serve(outlet_t *o, struct outlet_conn *c, bool readable)
     struct outlet_far *f = c->far;
     int rc = 0;
 
-    if (readable && pull_in(o, c) < 0)
-        return -1;
+    if (readable && (rc = pull_in(o, c)) != 0)
+        return rc;
     pthread_mutex_lock(&o->lock); /* the policy may be changed concurrently */
     f->push = c->want.policy != KNOCK_LATEST && c->want.policy != KNOCK_DROP_OLDEST;
     pthread_mutex_unlock(&o->lock);
@@ -669,8 +766,39 @@ int outlet_far_serve(outlet_t *o, struct outlet_conn *c, bool readable)
     return 0;
 }
 
+bool outlet_far_cut(const struct outlet_conn *c)
+{
+    return c->shared && c->far->rx && c->far->cut;
+}
+
+bool outlet_far_lost(const struct outlet_conn *c)
+{
+    return !c->far->link;
+}
+
+void outlet_far_lose(outlet_t *o, struct outlet_conn *c)
+{
+    struct outlet_far *f = c->far;
+
+    epoll_ctl(o->epoll_fd, EPOLL_CTL_DEL, far_link_fd(f->link), NULL);
+    far_link_destroy(f->link);
+    f->link = NULL;
+    f->cut = f->more = f->want_out = f->take = f->wait = f->question = f->ended = false;
+    f->until = clock_now() + o->far.silence / 2;
+    f->got = f->out_at = f->out_len = 0;
+    f->bulk.number = f->behind.number = f->pin = 0;
+    free(f->first);
+    f->first = NULL;
+    for (size_t i = 0; i < LANE_SLOTS; i++) {
+        if (f->held[i].item.number > 0 && f->held[i].released)
+            release(f, &f->held[i]);
+    }
+}
+
 bool outlet_far_silent(const outlet_t *o, const struct outlet_conn *c)
 {
+    if (!c->far->link)
+        return clock_now() > c->far->until;
     return far_addr_silent(far_link_fd(c->far->link), o->far.silence);
 }
 

@@ -44,6 +44,8 @@ struct outlet_conn {
     struct list_node node;     /* in outlet.knocking, then in outlet.readers */
     int fd;                    /* -1 for a reader on another host */
     struct outlet_far *far;    /* for a reader on another host; else NULL */
+    bool shared;               /* that has come through relays, */
+    bool late;                 /* or after the end of the stream, and can only resume */
     struct list_node far_node; /* in outlet.fars after its admission */
     uint64_t from;             /* its network (outlet_door.c) */
     double deadline;           /* of its knock */
@@ -168,13 +170,18 @@ struct outlet_far *outlet_far_create(int fd);
 void outlet_far_destroy(struct outlet_far *f); /* NULL-safe */
 /* Send the greeting to a new connection.  -1: it cannot be sent. */
 int outlet_far_greet(struct outlet_conn *c);
-/* Handle input, if `readable`, and send pending output.  -1: the reader is gone, or not
- * admitted. */
+/* Handle input, if `readable`, and send pending output.  0; -1: the reader is gone, or not admitted;
+ * 1: a lost reader has come back by this connection, which is freed. */
 int outlet_far_serve(outlet_t *o, struct outlet_conn *c, bool readable);
 int outlet_far_fd(const struct outlet_conn *c);
 /* Is there input that it has not read yet? */
 bool outlet_far_more(const struct outlet_conn *c);
-/* Has its host stopped answering? */
+/* After -1: was the connection cut, so that the reader may come back? */
+bool outlet_far_cut(const struct outlet_conn *c);
+/* Close a connection until the reader comes back. */
+void outlet_far_lose(outlet_t *o, struct outlet_conn *c);
+bool outlet_far_lost(const struct outlet_conn *c);
+/* Has its host stopped answering, or has it been lost for too long? */
 bool outlet_far_silent(const outlet_t *o, const struct outlet_conn *c);
 /* Has the reader got all steps and the end?  Or was it evicted, so that the writer does not wait
  * for it? */

@@ -16,7 +16,12 @@
  *    state of a channel       what it waits for
  *    in `turns`               room in the buffer of the connection
  *    EPOLLIN                  bytes of its process
- *    neither                  credit
+ *    shut                     its process, which has been told of CLOSE, to go
+ *    else                     credit
+ *
+ * A process reads the end of its channel, and can still write, if the process at the other end is
+ * gone.  If its relay, another one or the connection between them is gone, the channel is closed at
+ * once in both directions, and the process may try to resume it (inlet_far_join.c).
  *
  * A stranger can connect, and say OPEN with a token that he does not know: that is answered with
  * CLOSE.  Reader and writer prove to each other who they are, over the channel; so a relay, or
@@ -27,7 +32,7 @@
  *  1. A channel never has more than WINDOW bytes in its buffer.
  *
  * Failure: a frame that is malformed, or exceeds the credit, ends the connection with all its
- * channels; their processes see the end of their connection, as they do when a host is cut off.
+ * channels.
  * What is out of memory or descriptors is closed.
  */
 #include "config.h"
@@ -123,9 +128,13 @@ static void channel_flush(struct share_relay *r, struct share_channel *c)
     }
     if (c->at == c->len)
         c->at = c->len = 0;
-    if (c->ended && (c->len == 0 || c->gone)) {
+    if (c->ended && c->gone) {
         channel_free(r, c);
         return;
+    }
+    if (c->ended && c->len == 0 && !c->shut) {
+        shutdown(c->end.fd, SHUT_WR);
+        c->shut = true;
     }
     if (c->owed >= WINDOW / 4)
         turn(c);
@@ -225,13 +234,29 @@ static int peer_pump(struct share_relay *r, struct share_peer *p)
     return 0;
 }
 
-static void pump(struct share_relay *r, struct share_peer *p)
+/* --- connections between relays --- */
+
+/* The connection is gone.  Processes that were told that the other end is gone must not take this
+ * for the end of a relay: what has come for them is passed on, and their channels stay until they
+ * go. */
+void share_link_end(struct share_relay *r, struct share_peer *p)
 {
-    if (peer_pump(r, p) < 0)
+    *p->address = '\0';
+    p->dead = true;
+    if (p->end.fd >= 0)
+        close(p->end.fd); /* and epoll forgets it */
+    p->end.fd = -1;
+    LIST_FOREACH_SAFE(it, tmp, &p->channels)
+    {
+        struct share_channel *c =
+            list_entry(list_entry(it, struct share_end, node), struct share_channel, end);
+
+        if (!c->ended || c->gone)
+            channel_free(r, c);
+    }
+    if (list_empty(&p->channels))
         share_link_free(r, p);
 }
-
-/* --- connections between relays --- */
 
 void share_link_free(struct share_relay *r, struct share_peer *p)
 {
@@ -243,6 +268,12 @@ void share_link_free(struct share_relay *r, struct share_peer *p)
     hmap_destroy(p->by_id);
     share_end_close(&p->end);
     free(p);
+}
+
+static void pump(struct share_relay *r, struct share_peer *p)
+{
+    if (p->dead || peer_pump(r, p) < 0)
+        share_link_end(r, p);
 }
 
 struct share_peer *share_link_create(struct share_relay *r, const char *address, int fd)
@@ -411,13 +442,13 @@ void share_link_ready(struct share_relay *r, struct share_peer *p, uint32_t even
 
     if (p->connecting && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))) {
         if (getsockopt(p->end.fd, SOL_SOCKET, SO_ERROR, &errnum, &len) < 0 || errnum != 0) {
-            share_link_free(r, p);
+            share_link_end(r, p);
             return;
         }
         p->connecting = false;
     }
     if (!p->connecting && (events & (EPOLLIN | EPOLLERR | EPOLLHUP)) && peer_read(r, p) < 0)
-        share_link_free(r, p);
+        share_link_end(r, p);
     else
         pump(r, p);
 }
@@ -430,6 +461,7 @@ void share_link_channel_ready(struct share_relay *r, struct share_channel *c, ui
         /* This would be reported again.  What the process has said before is still read, as far as
          * there is credit. */
         epoll_ctl(r->epoll_fd, EPOLL_CTL_DEL, c->end.fd, NULL);
+        c->gone |= c->ended;
         turn(c);
     } else {
         if (events & EPOLLIN) {

@@ -72,6 +72,7 @@ struct share_local {
 struct share_peer {
     struct share_end end;
     char address[FAR_ADDR_MAX]; /* "": that relay has connected */
+    bool dead;                  /* it has ended, and remains for channels that have */
     bool connecting;
     bool greeted;  /* it has said that it is a relay, or is one that was connected to */
     hmap_t *by_id; /* channels */
@@ -94,7 +95,8 @@ struct share_channel {
     uint64_t token;
     bool open;     /* OPEN was not sent yet */
     bool gone;     /* its process has: CLOSE was not sent yet */
-    bool ended;    /* CLOSE has come */
+    bool ended;    /* CLOSE has come, */
+    bool shut;     /* and the process was told */
     size_t credit; /* bytes that may be sent */
     size_t owed;   /* bytes that were passed on, of which the other relay does not know */
     size_t at, len;
@@ -123,6 +125,8 @@ void share_end_close(struct share_end *e);
  * the descriptor; NULL: out of memory or descriptors. */
 struct share_peer *share_link_create(struct share_relay *r, const char *address, int fd);
 void share_link_free(struct share_relay *r, struct share_peer *p);
+/* The other relay is silent. */
+void share_link_end(struct share_relay *r, struct share_peer *p);
 /* Connect a process (`fd`, taken over) to the writer of its request. */
 void share_link_open(struct share_relay *r, const struct share_request *q, int fd);
 /* epoll has reported on it, which may free it. */

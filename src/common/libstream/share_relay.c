@@ -239,8 +239,8 @@ static void look(struct share_relay *r, double *when)
         struct share_peer *p =
             list_entry(list_entry(it, struct share_end, node), struct share_peer, end);
 
-        if (far_addr_silent(p->end.fd, SHARE_SILENCE))
-            share_link_free(r, p);
+        if (!p->dead && far_addr_silent(p->end.fd, SHARE_SILENCE))
+            share_link_end(r, p);
     }
 }
 

@@ -400,10 +400,11 @@ static void report(flux_stream_t *s)
 
 /* What the module says about a writer that is gone, if it says something in time; and in which step
  * that was, the one behind the last that this reader was offered.  If the connection has gone
- * through relays, the writer may have gone later, and for another reason. */
+ * through a relay that has ended, the writer may have gone later, and for another reason. */
 static void why(flux_stream_t *s, const struct stream_source *src, errmsg_t *err)
 {
     double until = clock_now() + WHY_SECONDS;
+    errmsg_t lost = err ? *err : (errmsg_t){""};
     struct inlet_stats st;
     double left;
 
@@ -411,9 +412,9 @@ static void why(flux_stream_t *s, const struct stream_source *src, errmsg_t *err
            stream_reader_hear(s, left) == 0)
         ;
     inlet_get_stats(src->in, &st);
-    if (st.shared)
-        errmsg_set(err, "stream '%s': a relay, or the writer, has ended in step %" PRIu64 "%s%s",
-                   s->name, src->last, src->gone ? ": by now, " : "", src->gone ? src->gone : "");
+    if (st.lost)
+        errmsg_set(err, "stream '%s', step %" PRIu64 ": %.250s%s%s", s->name, src->last, lost.text,
+                   src->gone ? "; by now, " : "", src->gone ? src->gone : "");
     else if (src->gone && src->last > 0)
         errmsg_set(err, "stream '%s': %s in step %" PRIu64, s->name, src->gone, src->last);
     else if (src->gone)

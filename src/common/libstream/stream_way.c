@@ -119,7 +119,8 @@ int stream_way_secure(flux_t *h, const char *secure, errmsg_t *err)
 
 /* Register with the relay of this host, and put the address there before the others, as many of
  * which stay as there is room for. */
-static int share(const struct stream_way *w, char text[FAR_ADDR_MAX], errmsg_t *err)
+static int share(const struct stream_way *w, struct outlet_far_opts *far, char text[FAR_ADDR_MAX],
+                 errmsg_t *err)
 {
     char all[FAR_ADDR_MAX] = "";
     char one[FAR_ADDR_MAX];
@@ -127,6 +128,8 @@ static int share(const struct stream_way *w, char text[FAR_ADDR_MAX], errmsg_t *
     size_t len;
     int fd = share_register(&w->at, all, err);
 
+    far->place = w->at;
+    memcpy(far->shared, all, sizeof(all));
     len = fd < 0 ? 0 : strlen(all);
     while (fd >= 0 && far_addr_next(&p, one) && len + 1 + strlen(one) < sizeof(all)) {
         all[len++] = ',';
@@ -156,7 +159,7 @@ int stream_way_listen(const struct stream_way *w, flux_t *h, const char *stream,
                                     .stream = stream,
                                     .secure = secure,
                                     .silence = w->silence};
-    if (far->listen >= 0 && w->share && (far->share = share(w, text, err)) < 0) {
+    if (far->listen >= 0 && w->share && (far->share = share(w, far, text, err)) < 0) {
         int saved = errno;
 
         close(far->listen);
