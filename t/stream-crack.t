@@ -4,7 +4,7 @@
 # shellcheck disable=SC2154 # set by run
 . "$(dirname "$0")/lib.sh"
 need lmp
-need_flux start stream wreckrun
+need_flux start stream wreckrun resource
 [ -z "${FLUX_TEST_SANITIZERS:-}" ] || skip_all "LAMMPS cannot load a Python package with sanitizers"
 [ -e "$BUILDDIR/src/bindings/python/lib/flux/_libflux.so" ] || skip_all "the Python package has not been built"
 # The interpreter that LAMMPS has inside is Debian's.
@@ -16,7 +16,7 @@ export CRACK_PROGRAMS=$BUILDDIR/examples/crack OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALL
 export PYTHONDONTWRITEBYTECODE=1
 crack=$SRCDIR/examples/crack/crack
 
-hold 4
+hold $(((8 + $(nproc) - 1) / $(nproc)))
 run "$FLUX" env "$crack" --size=10,10,3 --ranks=2 --helpers=2 --strain=0.13 --steps=3000 --every=10 --cna=3 --check \
     --record=rec
 is "$status" 0 "a crystal is pulled until it breaks, and a little longer"
@@ -42,6 +42,10 @@ is "$(grep breaks <<<"$out")" "$(grep breaks <<<"$text")" "has the same result"
 made=(files/crack.*.14.*)
 is "${#made[@]}/$(grep -c '^cna: time' <<<"$out")" 8/15 "for all steps"
 is "$("$FLUX" stream ls | wc -l)" 1 "no stream is left"
+exits 1 "more tasks than cores" "$FLUX" env "$crack" --ranks=1000
+like "$err" "cores are free, and the stages, which run together, need 1005" "are not begun"
+exits 1 "a stage without its program" env CRACK_PROGRAMS="$PWD" "$FLUX" env "$crack"
+like "$err" "/helper is not there: CRACK_PROGRAMS names" "is told before others wait for it"
 exits 2 "an option that there is not" "$crack" --cells=3
 like "$err" "'--cells=3' is not an option" "is told"
 release
