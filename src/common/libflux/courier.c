@@ -79,8 +79,8 @@ static void answer_cb(flux_future_t *f, void *arg)
     INVARIANT(1, c->f == f);
     INVARIANT(1, !list_empty(&c->queue));
     c->f = NULL;
-    if (errnum == EAGAIN || (errnum == EHOSTUNREACH && (c->flags & FLUX_MSGF_IDEMPOTENT) &&
-                             p->lost++ < LOST_MAX)) {
+    if (errnum == EAGAIN ||
+        (errnum == EHOSTUNREACH && (c->flags & FLUX_MSGF_IDEMPOTENT) && p->lost++ < LOST_MAX)) {
         flux_future_destroy(f);
         wait_for_room(c);
         return;
