@@ -6,7 +6,7 @@
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=t/heal.sh
 . "$SRCDIR/t/heal.sh"
-need_flux start up wreckrun jobs wreck exec overlay getattr
+need_flux start up wreckrun submit jobs wreck exec overlay getattr
 
 lines() {
     [ "$(wc -l <"$1")" -ge "$2" ]
@@ -89,6 +89,45 @@ for rank in 0 5; do
     is "$(sed -n "s/^$rank: //p" exec.out | cksum)" "$(seq 1 2000000 | cksum)" "its output on rank $rank is whole"
 done
 is "$(cat bulk.err cat.err)" "" "there is no complaint"
+release
+
+# Commands that wait for jobs, or follow them.
+hold 8 --topology=kary:2
+of_all 8
+FLUX_URI=${uris[7]} "$FLUX" submit --quiet --watch --ranks=0 -n1 sh -c "$COUNT" stop.3 >watch.out 2>watch.err &
+watch=$!
+wait_until 30 running 1 || bail "the job does not run"
+first=$("$FLUX" jobs -n -s running -o '{id}')
+FLUX_URI=${uris[7]} "$FLUX" submit --wait --ranks=4-5 -n1 --cc=1-2 sh -c \
+    'while [ ! -e '"$PWD"'/stop.4.$FLUX_JOB_CC ]; do sleep 0.01; done; exit 6' >wait.out 2>wait.err &
+wait=$!
+wait_until 30 running 3 || bail "the jobs do not run"
+FLUX_URI=${uris[7]} "$FLUX" wreck wait "$("$FLUX" jobs -n -s running -o '{id}' | paste -sd,)" >ended.out 2>ended.err &
+ended=$!
+FLUX_URI=${uris[7]} "$FLUX" wreck attach -q "$first" >attach.out 2>attach.err &
+attach=$!
+wait_until 30 lines watch.out 20 || bail "no output is shown"
+wait_until 30 lines attach.out 20 || bail "no output is shown"
+touch stop.4.1
+wait_until 30 running 2
+kill -KILL "${pids[1]}"
+ok "the broker of these commands has another way" wait_until 30 below 3 0
+touch stop.3
+wait "$watch"
+is $? 10 "flux submit --watch ends with its job"
+wait "$attach"
+is $? 10 "so does flux wreck attach"
+kill -KILL "${pids[3]}"
+ok "and the next way" wait_until 30 below 7 0
+touch stop.4.2
+wait "$wait"
+is $? 6 "flux submit --wait ends with its jobs"
+wait "$ended"
+is $? 10 "so does flux wreck wait"
+for out in watch.out attach.out; do
+    is "$(sed 's/^/0: /' $out | whole /dev/stdin 1)" "1 whole" "$out is whole"
+done
+is "$(grep -v 'exit code' ended.err)" "" "there is no complaint"
 release
 
 # The notice of the client's end is lost with a broker that has stopped.

@@ -1,11 +1,13 @@
 /* jobwait.c - wait for the end of jobs: send the request again as long as the service has no room
- * for it.
+ * for it, and when the way to the service was lost.
  *
  *    state       meaning                                    left when (by)
  *    asked       a request is under way                     it is answered (response_cb): pausing
- *                                                           for EAGAIN, otherwise answered
+ *                                                           for EAGAIN and EHOSTUNREACH, otherwise
+ *                                                           answered
  *    pausing     the timer runs                             it is over (timer_cb): asked
- *    answered    cb was called; the future is the caller's  never
+ *    answered    cb was called; the future is the caller's  a broker on the way dies
+ *                                                           (response_cb): pausing
  *
  * Invariants:
  *  1. There is a future in each state but pausing.
@@ -44,9 +46,10 @@ static void response_cb(flux_future_t *f, void *arg)
 {
     jobwait_t *w = arg;
 
-    if (flux_future_errnum(f) == EAGAIN) {
+    if (flux_future_errnum(f) == EAGAIN || flux_future_errnum(f) == EHOSTUNREACH) {
         flux_future_destroy(f);
         w->f = NULL;
+        w->answered = false;
         flux_timer_start(w->timer, w->pause, 0.);
         w->pause = w->pause * 2 < PAUSE_MAX ? w->pause * 2 : PAUSE_MAX;
         return;

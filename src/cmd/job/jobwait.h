@@ -1,5 +1,6 @@
-/* Ask for the end of jobs (job.wait), again as long as the service has no room for the question:
- * the jobs run already, and a command that gave up would leave their ends unreported.
+/* Ask for the end of jobs (job.wait), again as long as the service has no room for the question, or
+ * when a broker on the way has died: the jobs run already, and a command that gave up would leave
+ * their ends unreported.
  *
  *    jobwait_t *w = jobwait_create(h, "17-20", ended, me);
  *    flux_future_t *f = jobwait_answer(w);      in ended(), or later
@@ -15,7 +16,8 @@ typedef struct jobwait jobwait_t;
 
 /* Ask for the ends of the jobs with these ids (an idset as text, copied).  `cb` is called with the
  * future of flux_job_wait(), as flux_future_then() does, for each page and for each error but that
- * there is no room.  NULL with ENOMEM. */
+ * there is no room or no way.  After the loss of a way, ends are reported again.  NULL with
+ * ENOMEM. */
 jobwait_t *jobwait_create(flux_t *h, const char *ids, flux_future_f cb, void *arg);
 /* NULL-safe, keeps errno. */
 void jobwait_destroy(jobwait_t *w);

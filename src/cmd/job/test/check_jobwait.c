@@ -80,6 +80,27 @@ START_TEST(asks_again)
 }
 END_TEST
 
+/* The way is lost when some of the jobs have ended already. */
+START_TEST(way_lost)
+{
+    struct bed b;
+
+    bed_init(&b);
+    fake_respond(b.f, 0, 0, FLUX_MSGF_STREAMING, "{\"ended\":[]}");
+    ck_assert_uint_eq(b.calls, 1);
+    ck_assert_int_eq(flux_future_next(jobwait_answer(b.w)), 0);
+    answer(&b, 0, EHOSTUNREACH);
+    ck_assert_uint_eq(b.calls, 1);
+    ck_assert_ptr_null(jobwait_answer(b.w));
+    until_sent(&b, 2);
+    ck_assert_ptr_nonnull(strstr(flux_msg_json(b.f->sent[1]), "\"3-4\""));
+    answer(&b, 1, ENODATA);
+    ck_assert_uint_eq(b.calls, 2);
+    ck_assert_int_eq(b.errnum, ENODATA);
+    bed_clear(&b);
+}
+END_TEST
+
 START_TEST(tells_other_errors)
 {
     struct bed b;
@@ -113,5 +134,5 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("jobwait", asks_again, tells_other_errors, left);
+    RUN_SUITE("jobwait", asks_again, way_lost, tells_other_errors, left);
 }
