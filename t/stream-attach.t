@@ -222,6 +222,59 @@ is "$status/$(cut -f 3-5 own.out | sort | uniq -c | tr -s ' \t' ' ')" \
     $'0/ 2 T 384 f32[8,12] at 0,0 of 8,12\n 2 data 100000\n 2 n 8' "flux stream transform keeps variables"
 ended w
 
+# While programs run: to the writers, and to one of the readers.
+number() { # FIELD OF THE LIST OF READERS: of the reader with a process
+    "$FLUX" stream readers --json late | tr -d ' \n' | grep -o "{[^}]*\"pid\":${pid[$1]}[,}][^}]*" | sed 's/.*"reader":\([0-9]*\).*/\1/'
+}
+peer w 0 write late 1000000 0 1 ready=1 wait=2
+opened w
+read_bg one late --var=T
+read_bg two late
+wait_until 20 [ -n "$(number one)" ]
+go w
+"$FLUX" stream throttle late 200
+ok "transforms are attached to a writer that runs" "$FLUX" stream transform late --at=writer --lua=narrow.lua
+ok "its next steps are transformed" wait_until 20 grep -q f32 one.out
+is "$("$FLUX" stream ls --json late | grep -c '"transforms": ".*/narrow.lua"')" 1 "the list of streams has them"
+ok "others to one of its readers" "$FLUX" stream transform late --at="$(number two)" --lua=mean.lua
+ok "which sees what they make" wait_until 20 grep -q mean two.out
+ok "the writer goes on without transforms" "$FLUX" stream transform late --at=writer --detach
+ok "as it was" wait_until 20 eval 'tail -n 1 one.out | grep -q f64'
+is "$(grep -c mean one.out)" 0 "the other reader has seen none of it"
+is "$("$FLUX" stream ls --json late | grep -c '"transforms": null')" 1 "nor does the list have any"
+cp fail.lua wrong.lua
+sed -i 's/s.number == 1/true/' wrong.lua
+ok "a transform that fails is attached" "$FLUX" stream transform late --at=writer --lua=wrong.lua
+ok "the stream goes on, and counts it" wait_until 20 has late faults 1
+ok "the log says why" wait_until 20 logged "of stream 'late': .*wrong.lua:4: .*no variable 'none'"
+rm wrong.lua
+exits 1 "a file that is not there" "$FLUX" stream transform late --at=writer --lua=wrong.lua
+exits 1 "a reader that is not there" "$FLUX" stream transform late --at=7 --lua=narrow.lua
+like "$err" "stream 'late' has no reader 7" "is told"
+exits 1 "a stream that is not there" "$FLUX" stream transform nothing --at=writer --lua=narrow.lua
+exits 2 "nothing to attach" "$FLUX" stream transform late --at=writer
+exits 2 "a place and an output" "$FLUX" stream transform late --at=writer --out=x --lua=narrow.lua
+exits 2 "a place that is not there" "$FLUX" stream transform late --at=nowhere --lua=narrow.lua
+cp narrow.lua narrow.txt
+exits 1 "a name that other programs would not take for one in Lua" "$FLUX" stream transform late --at=writer --lua=narrow.txt
+like "$err" "narrow.txt cannot be attached" "is told"
+
+"$FLUX" stream rm late
+ended w
+wait_for one
+wait_for two
+
+# A writer that comes later has what is attached.
+read_bg later later
+wait_until 20 eval '"$FLUX" stream ls later >/dev/null 2>&1'
+ok "transforms are attached to a stream without writers" "$FLUX" stream transform later --at=writer --so=decimate.so:4
+peer w 0 write later 2 0 1 ready=1 wait=1
+opened w
+go w
+wait_for later
+is "$status/$(cut -f 3-4 later.out | tr '\n\t' ' ;')" "0/n;2 data;25000 T;768 " "a writer that comes later has them"
+ended w
+
 exits 2 "a recording has no transforms" "$FLUX" stream cat --file rec.file --transforms=narrow.lua
 exits 1 "an empty name in a chain" "$FLUX" stream cat x --transforms="narrow.lua||mean.lua"
 like "$err" "empty name of a file" "is told"

@@ -188,9 +188,7 @@ enum silence_verdict silence_judge(silence_t *s, struct silence_line *line, bool
 {
     double now = flux_reactor_now(s->r);
     double first = s->lim.probe * (SIGNS - DOUBT); /* of the two checks, after the limit */
-    double limit = first + (patient      ? s->lim.patience
-                            : line->slow ? s->lim.lost
-                                         : s->lim.slow);
+    double limit = first + (patient ? s->lim.patience : line->slow ? s->lim.lost : s->lim.slow);
     bool over;
 
     line->heard = s->anew ? now : least(line->heard + s->late, now);

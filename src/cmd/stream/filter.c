@@ -18,6 +18,8 @@
 #include "filter.h"
 #include "libstream/chain.h"
 #include "libstream/stream.h"
+#include "libstream/stream_wire.h"
+#include "libutil/strutil.h"
 
 #define INPUTS_MAX 64
 
@@ -33,19 +35,36 @@ static const struct cmd_opt transform_opts[] = {
     {'K', "keep", "N", "keep the last N steps of the output for readers that come later"},
     {'c', "count", "N", "stop after N steps of the input"},
     {'t', "timeout", "DURATION", "give up when no step comes for this time"},
+    {'a', "at", "WHERE",
+     "attach the transforms to the writers of IN (writer), or to the reader of this\n"
+     "number, in place of those that they have"},
+    {'d', "detach", NULL, "with --at: let them go on without transforms"},
     CMD_OPT_END,
 };
 static const struct cmd_usage transform_usage = {
-    "[OPTION...] IN [IN...] --out=NAME",
+    "[OPTION...] IN [IN...] --out=NAME|--at=WHERE",
     "Read streams, and write a stream of what transforms make of their steps, until one of them\n"
-    "ends.  --lua and --so may be given several times: each gets what the one before has made.",
+    "ends; or let programs that write or read a stream do this.  --lua and --so may be given\n"
+    "several times: each gets what the one before has made.",
     transform_opts,
     NULL,
     0,
 };
 
+#define ATTACH_SECONDS 60.
+#define ADDED_MAX 16 /* a chain has no more */
+
+/* A transform of the command line. */
+struct added {
+    bool lua;
+    const char *spec;
+};
+
 struct filter {
     struct cmd *c;
+    struct added added[ADDED_MAX];
+    unsigned nadded;
+    char *text; /* the chain, for another process; NULL: there are no transforms */
     stream_chain_t *t;
     flux_stream_t *in[INPUTS_MAX];
     const char *name[INPUTS_MAX];
@@ -71,6 +90,7 @@ static void filter_close(struct filter *f)
     stream_chain_destroy(f->t);
     forget_owned(f);
     free(f->owned);
+    free(f->text);
 }
 
 /* Begin a step of an input, of at least number `least`.  1, 0 at the end, -1 with an error
@@ -212,13 +232,72 @@ static int filter_open(struct filter *f, const char *out, char **names,
     return CMD_OK;
 }
 
+/* Add a transform to the text, with the path of its file, since other processes have other
+ * directories. */
+static int text_add(struct filter *f, bool lua, const char *spec)
+{
+    const char *base = strrchr(spec, '/');
+    const char *arg = lua ? NULL : strchr(base ? base : spec, ':');
+    char *file = arg ? strndup(spec, (size_t)(arg - spec)) : strdup(spec);
+    char *path = file ? realpath(file, NULL) : NULL;
+    char *more = NULL;
+    int rc = CMD_OK;
+
+    if (!path)
+        rc = cmd_error(f->c, "%s: %s", spec, strerror(errno));
+    else if (strchr(path, '|') || (arg && strchr(arg, '|')) || str_ends(path, ".lua") != lua)
+        rc =
+            cmd_error(f->c,
+                      "%s cannot be attached: '|' is between transforms, and the names of files in "
+                      "Lua, and only these, end with .lua",
+                      spec);
+    else if (asprintf(&more, "%s%s%s%s", f->text ? f->text : "", f->text ? "|" : "", path,
+                      arg ? arg : "") < 0) {
+        more = NULL;
+        rc = cmd_error(f->c, "out of memory");
+    } else {
+        free(f->text);
+        f->text = more;
+    }
+    free(path);
+    free(file);
+    return rc;
+}
+
+/* Attach the transforms to the writers, or a reader, of a stream. */
+static int filter_attach(struct filter *f, const char *name, const char *at)
+{
+    struct stream_attach in = {.name = name};
+    flux_future_t *fut;
+    flux_t *h;
+    int rc;
+
+    for (unsigned i = 0; i < f->nadded; i++) {
+        if ((rc = text_add(f, f->added[i].lua, f->added[i].spec)) != CMD_OK)
+            return rc;
+    }
+    in.transforms = f->text ? f->text : "";
+
+    if (strcmp(at, "writer") != 0 && cmd_parse_u64(f->c, "--at", at, &in.reader) < 0)
+        return CMD_USAGE;
+    if (strcmp(at, "writer") != 0 && in.reader == 0)
+        return cmd_usage_error(f->c, "--at: there is no reader 0");
+    if (!(h = cmd_handle(f->c)))
+        return CMD_FAIL;
+    fut = flux_rpc_struct(h, "stream.attach", &stream_attach_schema, &in, FLUX_NODEID_ANY, 0);
+    rc = cmd_wait(f->c, fut, ATTACH_SECONDS, "stream.attach") < 0 ? CMD_FAIL : CMD_OK;
+    flux_future_destroy(fut);
+    return rc;
+}
+
 int filter_transform(struct cmd *c, int argc, char **argv)
 {
     struct filter f = {.c = c, .timeout = -1.};
     struct flux_stream_opts ropts = {.timeout = -1.};
     struct flux_stream_opts wopts = {.timeout = -1.};
     const char *out = NULL;
-    bool any = false;
+    const char *at = NULL;
+    bool detach = false;
     uint32_t count = 0;
     const char *val;
     errmsg_t err;
@@ -234,9 +313,16 @@ int filter_transform(struct cmd *c, int argc, char **argv)
             break;
         case 'l':
         case 'x':
-            any = true;
             if ((key == 'l' ? stream_chain_add_lua : stream_chain_add)(f.t, val, &err) < 0)
                 rc = cmd_error(c, "%s", err.text);
+            else
+                f.added[f.nadded++] = (struct added){key == 'l', val};
+            break;
+        case 'a':
+            at = val;
+            break;
+        case 'd':
+            detach = true;
             break;
         case 'p':
             ropts.policy = val;
@@ -265,7 +351,12 @@ int filter_transform(struct cmd *c, int argc, char **argv)
         rc = cmd_option_exit(key);
     else if (rc == CMD_OK && (argc - c->optind < 1 || argc - c->optind > INPUTS_MAX))
         rc = cmd_usage_error(c, "one to %d streams IN are required", INPUTS_MAX);
-    else if (rc == CMD_OK && (!out || !any))
+    else if (rc == CMD_OK && (at || detach)) {
+        if (!at || out || (f.nadded > 0) == detach || argc - c->optind != 1)
+            rc = cmd_usage_error(c, "--at is for one IN, with --lua and --so, or --detach");
+        else
+            rc = filter_attach(&f, argv[c->optind], at);
+    } else if (rc == CMD_OK && (!out || f.nadded == 0))
         rc = cmd_usage_error(c, out ? "--lua or --so is required" : "--out is required");
     else if (rc == CMD_OK && ropts.group && argc - c->optind > 1)
         rc = cmd_usage_error(c, "--group is for one IN");

@@ -81,6 +81,8 @@ static table_t *list_table(void)
     table_column(t, "held", "HELD", TABLE_RIGHT);
     table_column(t, "limit", "LIMIT", TABLE_RIGHT);
     table_column(t, "paused", "PAUSED", TABLE_LEFT);
+    table_column(t, "faults", "FAULTS", TABLE_RIGHT);
+    table_column(t, "transforms", "TRANSFORMS", TABLE_LEFT);
     table_column(t, "cause", "CAUSE", TABLE_LEFT);
     return t;
 }
@@ -111,6 +113,8 @@ static void list_row(table_t *t, const struct stream_item *it)
     else
         table_null(t);
     table_cell(t, json_boolean(it->paused), it->paused ? "yes" : "no");
+    table_u64(t, it->faults);
+    table_str(t, it->transforms);
     table_str(t, it->cause);
 }
 
@@ -138,7 +142,7 @@ static int list_print(struct cmd *c, const char *name, bool json)
     t = list_table();
     json_array_foreach(list.streams, i, item)
     {
-        it.cause = NULL;
+        it.cause = it.transforms = NULL;
         if (flux_schema_decode_json(&stream_item_schema, item, &it, &err) < 0) {
             table_destroy(t);
             flux_future_destroy(f);

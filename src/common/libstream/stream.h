@@ -108,10 +108,12 @@ struct flux_stream_opts {
      * dropped is released, and the next one is begun.
      *
      * Writer: flux_stream_end_step() runs them, so that what is dropped does not travel; not for a
-     * step that nobody would see.  They see what this writer has put.  In a writer that is not the
-     * only one, arrays that they put are of this writer only, unless they are pieces; and a step
-     * must be dropped by all writers, or by none.  If they fail the stream goes on without them:
-     * flux_stream_fault(). */
+     * step that nobody would see, unless the stream is paused or throttled.  They see what this
+     * writer has put.  In a writer that is not the only one, arrays that they put are of this
+     * writer only, unless they are pieces; and a step must be dropped by all writers, or by none.
+     * If they fail the stream goes on without them: flux_stream_fault().
+     *
+     * `flux stream transform --at` attaches others while the program runs. */
     const char *transforms;
 };
 

@@ -108,8 +108,10 @@ struct flux_stream {
     uint32_t rank;            /* of this writer; see stream_sift.c: */
     bool sifted;              /* the transforms have had the step */
     char *own;                /* the step, which has its place in memory of this process */
+    char *attach;             /* transforms for the next step; NULL: no others; stream_attach.c */
+    uint32_t attached;        /* what the module says, as in stream_written */
     errmsg_t fault;           /* why transforms were detached, */
-    uint64_t faults;          /* and how often */
+    uint32_t faults;          /* and how often */
 };
 
 /* The variables that a writer has put into the current step; NULL with an error message. */
@@ -153,7 +155,12 @@ int stream_async_fd(flux_stream_t *s, errmsg_t *err);
 /* stream_reader_block(), and have the values of all its variables in their places. */
 block_t *stream_reader_whole(flux_stream_t *s, uint32_t writer, errmsg_t *err);
 
-/* Give a reader transforms.  0, or -1 with an error message. */
+/* Note what the module says of transforms, as in stream_written. */
+void stream_attach_heard(flux_stream_t *s, uint32_t attached, const char *transforms);
+/* Use them, between two steps. */
+void stream_attach_use(flux_stream_t *s);
+/* Give a reader transforms, in place of those that it has; "": none.  0, or -1 with an error
+ * message. */
 int stream_view_create(flux_stream_t *s, const char *transforms, errmsg_t *err);
 void stream_view_destroy(flux_stream_t *s);
 /* Transform the step that was begun.  1; 0: it was dropped, and is ended; -1 with an error message,

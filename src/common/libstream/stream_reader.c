@@ -175,6 +175,7 @@ static int members_open(flux_stream_t *s, const struct stream_members *ms, doubl
                            "stream '%s' has %u writers: a group shares the steps of one", s->name,
                            ms->size);
     s->want.off = ms->off;
+    stream_attach_heard(s, ms->attached, ms->transforms);
     json_array_foreach(ms->writers, i, item)
     {
         if (flux_schema_decode_json(&stream_member_schema, item, &m, err) < 0)
@@ -252,7 +253,7 @@ int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
     if (stream_join(s, &stream_read_schema, &r, err) < 0)
         return -1;
     while (missing > 0) {
-        struct stream_members ms;
+        struct stream_members ms = {.attached = 0};
         double left = until - clock_now();
         double wait = opts->interrupted && left > LOOK_SECONDS ? LOOK_SECONDS : left;
 
@@ -299,6 +300,7 @@ static void note(flux_stream_t *s, const struct stream_members *ms)
     json_t *item;
     size_t i;
 
+    stream_attach_heard(s, ms->attached, ms->transforms);
     json_array_foreach(ms->writers, i, item)
     {
         struct stream_source *src;
@@ -336,7 +338,7 @@ static void note(flux_stream_t *s, const struct stream_members *ms)
 
 int stream_reader_hear(flux_stream_t *s, double seconds)
 {
-    struct stream_members ms;
+    struct stream_members ms = {.attached = 0};
     int errnum;
 
     if (flux_future_wait(s->f, seconds) < 0)
@@ -651,6 +653,7 @@ int flux_stream_begin_step(flux_stream_t *s, uint64_t which, double timeout, uin
                            s->step, s->name);
     if (stream_view_failed(s, err) < 0)
         return -1;
+    stream_attach_use(s);
     while ((rc = begin(s, which, until, timeout, step, err)) == 1 && s->chain) {
         if ((rc = stream_view_begin(s, err)) != 0)
             return rc;

@@ -7,7 +7,7 @@
  *
  * A step that a transform drops is only counted, as one that nobody would see.  Of several writers
  * each decides for itself: readers get the steps that all of them have.  A step that nobody would
- * see, and of which nothing may be pinned, does not run the chain.
+ * see, and that need not wait, does not run the chain, unless something of it may be pinned.
  *
  * Values that a program writes in their place (flux_stream_place()) have this place in memory of
  * the process when there are transforms, because the place in the memory of the stream is that of
@@ -39,8 +39,12 @@ int stream_sift_describe(const char *var, const struct flux_transform_array *a, 
     bool whole = !a->piece && alone && a->ndims > 0;
     struct flux_stream_array array = {.type = a->type,
                                       .ndims = a->ndims,
-                                      .shape = whole ? a->count : a->piece ? a->shape : NULL,
-                                      .offset = whole ? none : a->piece ? a->offset : NULL,
+                                      .shape = whole      ? a->count
+                                               : a->piece ? a->shape
+                                                          : NULL,
+                                      .offset = whole      ? none
+                                                : a->piece ? a->offset
+                                                           : NULL,
                                       .count = a->count,
                                       .columns = a->columns};
     uint64_t elems;
@@ -87,8 +91,8 @@ static int put_inquire(const struct block_var *v, struct flux_stream_info *in, e
                                     .columns = sh->memory == STREAM_COLUMNS,
                                     .ndims = sh->ndims};
     for (unsigned i = 0; i < sh->ndims; i++) {
-        const struct stream_piece p = stream_array_count(a) > 0 ? stream_array_piece(a, 0)
-                                                                : (struct stream_piece){.rank = 0};
+        const struct stream_piece p =
+            stream_array_count(a) > 0 ? stream_array_piece(a, 0) : (struct stream_piece){.rank = 0};
 
         in->count[i] = p.count ? p.count[i] : 0;
         in->offset[i] = p.offset ? p.offset[i] : 0;
@@ -172,11 +176,8 @@ static int put_get(void *arg, const char *var, uint32_t rank, struct flux_transf
     i = (size_t)(v - block_at(s->vars, 0));
     if ((rc = put_inquire(v, &in, err)) < 0)
         return -1;
-    *out = (struct flux_transform_array){.type = "bytes",
-                                         .ndims = 1,
-                                         .count = {v->len},
-                                         .data = s->put[i].data,
-                                         .size = v->len};
+    *out = (struct flux_transform_array){
+        .type = "bytes", .ndims = 1, .count = {v->len}, .data = s->put[i].data, .size = v->len};
     if (rc == 0)
         return 0;
     if (in.format > 0)
@@ -282,10 +283,10 @@ bool stream_sift(flux_stream_t *s)
     errmsg_t why;
     int rc;
 
+    INVARIANT(1, !s->sifted);
     stream_sift_unplace(s);
-    if (!s->chain || s->sifted || s->placed)
+    if (!s->chain || s->placed)
         return true;
-    s->sifted = true;
     rc = stream_chain_run(s->chain, &in, 1, s->step, &why);
     if (rc > 0)
         rc = replace(s, &why);

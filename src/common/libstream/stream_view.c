@@ -138,12 +138,16 @@ struct stream_chain_input stream_chain_reader(flux_stream_t *s)
 
 int stream_view_create(flux_stream_t *s, const char *transforms, errmsg_t *err)
 {
+    stream_chain_t *t = NULL;
     errmsg_t why;
 
-    if (!(s->chain = stream_chain_parse(transforms, &why)))
-        return errmsg_fail(err, errno, "stream '%s': %s", s->name, why.text);
-    if (!(s->view = calloc(1, sizeof(*s->view))) || !(s->view->made = block_create()))
+    if ((!s->view && !(s->view = calloc(1, sizeof(*s->view)))) ||
+        (!s->view->made && !(s->view->made = block_create())))
         return errmsg_fail(err, ENOMEM, "out of memory");
+    if (*transforms && !(t = stream_chain_parse(transforms, &why)))
+        return errmsg_fail(err, errno, "stream '%s': %s", s->name, why.text);
+    stream_chain_destroy(s->chain);
+    s->chain = t;
     return 0;
 }
 
@@ -276,10 +280,8 @@ bool stream_view_find(flux_stream_t *s, uint32_t writer, const char *var, struct
     *rc = made && writer == 0;
     if (*rc == 1) {
         i = (size_t)(made - block_at(v->made, 0));
-        *f = (struct stream_found){.var = made,
-                                   .step = &v->at[i],
-                                   .val = {(uint32_t)i, 0, made->len},
-                                   .made = true};
+        *f = (struct stream_found){
+            .var = made, .step = &v->at[i], .val = {(uint32_t)i, 0, made->len}, .made = true};
     } else
         *f = (struct stream_found){.var = NULL};
     return true;
@@ -297,8 +299,7 @@ bool flux_stream_derived(const flux_stream_t *s, const char *var)
 
 bool stream_view_hides(const flux_stream_t *s, const char *var)
 {
-    return stream_view_on(s) &&
-           (flux_stream_derived(s, var) || !stream_chain_keeps(s->chain, var));
+    return stream_view_on(s) && (flux_stream_derived(s, var) || !stream_chain_keeps(s->chain, var));
 }
 
 /* List the names that are shown of a writer.  0, or -1 with ENOMEM. */
@@ -344,8 +345,7 @@ static int whole_add(flux_stream_t *s, uint32_t writer, names_f names, block_t *
         struct stream_found f;
         int rc = block_find(b, name) ? 0 : stream_reader_find(s, writer, name, &f, NULL);
 
-        if (rc < 0 ||
-            (rc > 0 && block_add(b, name, f.var->desc, f.var->desc_len, f.val.len) < 0))
+        if (rc < 0 || (rc > 0 && block_add(b, name, f.var->desc, f.var->desc_len, f.val.len) < 0))
             return -1;
     }
     return 0;

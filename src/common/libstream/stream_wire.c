@@ -32,6 +32,8 @@ static const struct flux_field written_fields[] = {
     FLUX_FIELD_BOOL(struct stream_written, paused, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_DOUBLE(struct stream_written, limit, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct stream_written, stays, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_U32(struct stream_written, attached, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct stream_written, transforms, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_ARRAY_OF(struct stream_written, readers, FLUX_FIELD_REQUIRED, &stream_demand_schema),
     FLUX_FIELD_ARRAY(struct stream_written, gone, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
@@ -60,6 +62,7 @@ static const struct flux_field count_fields[] = {
     FLUX_FIELD_U64(struct stream_count, pinned, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_DOUBLE(struct stream_count, blocked, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_DOUBLE(struct stream_count, held, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct stream_count, faults, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_U64(struct stream_count, sent, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct stream_count, connections, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_ARRAY_OF(struct stream_count, queues, FLUX_FIELD_REQUIRED, &stream_queue_schema),
@@ -103,6 +106,14 @@ static const struct flux_field throttle_fields[] = {
 };
 const struct flux_schema stream_throttle_schema =
     FLUX_SCHEMA(struct stream_throttle, throttle_fields);
+
+static const struct flux_field attach_fields[] = {
+    FLUX_FIELD_STR(struct stream_attach, name, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_attach, reader, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct stream_attach, transforms, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema stream_attach_schema = FLUX_SCHEMA(struct stream_attach, attach_fields);
 
 static const struct flux_field text_fields[] = {
     FLUX_FIELD_STR(struct stream_text, format, FLUX_FIELD_REQUIRED),
@@ -210,6 +221,8 @@ static const struct flux_field members_fields[] = {
     FLUX_FIELD_ARRAY_OF(struct stream_members, writers, FLUX_FIELD_REQUIRED, &stream_member_schema),
     FLUX_FIELD_ARRAY_OF(struct stream_members, gone, FLUX_FIELD_REQUIRED, &stream_gone_schema),
     FLUX_FIELD_BOOL(struct stream_members, off, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct stream_members, attached, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct stream_members, transforms, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 const struct flux_schema stream_members_schema = FLUX_SCHEMA(struct stream_members, members_fields);
@@ -236,6 +249,8 @@ static const struct flux_field item_fields[] = {
     FLUX_FIELD_DOUBLE(struct stream_item, rate, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_BOOL(struct stream_item, paused, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_DOUBLE(struct stream_item, limit, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct stream_item, faults, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct stream_item, transforms, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct stream_item, cause, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
@@ -308,6 +323,10 @@ const struct flux_method stream_methods[] = {
      .request = &stream_throttle_schema,
      .gives = "none",
      .what = "let the writers of a stream publish at most as many steps a second"},
+    {.topic = "stream.attach",
+     .request = &stream_attach_schema,
+     .gives = "none",
+     .what = "let the writers of a stream, or one reader, transform steps"},
     {.topic = "stream.remove",
      .request = &stream_name_schema,
      .gives = "none",

@@ -21,12 +21,14 @@ struct stream_write {
 extern const struct flux_schema stream_write_schema;
 
 struct stream_written {
-    uint64_t writer; /* its number, among those of all streams */
-    uint64_t step;   /* that it begins with */
-    uint64_t epoch;  /* see flux_stream_epoch() */
-    bool paused;     /* no step is to be published */
-    double limit;    /* maximum number of steps a second; 0: no limit */
-    uint32_t stays;  /* number of readers that stay */
+    uint64_t writer;        /* its number, among those of all streams */
+    uint64_t step;          /* that it begins with */
+    uint64_t epoch;         /* see flux_stream_epoch() */
+    bool paused;            /* no step is to be published */
+    double limit;           /* maximum number of steps a second; 0: no limit */
+    uint32_t stays;         /* number of readers that stay */
+    uint32_t attached;      /* how often transforms were attached while it runs; 0: never */
+    const char *transforms; /* the last ones, as in flux_stream_opts; "": none */
     json_t *readers; /* readers whose options have changed since they joined, of stream_demand:
                       * those of which this writer was not yet notified, or that have changed
                       * again */
@@ -66,6 +68,7 @@ struct stream_count {
     uint64_t pinned;      /* bytes that are kept for readers that come later */
     double blocked;       /* seconds */
     double held;          /* seconds that it was paused, or waited for its limit */
+    uint32_t faults;      /* how often its transforms were detached since they failed */
     uint64_t sent;        /* bytes sent by TCP, */
     uint32_t connections; /* and number of readers that it has by TCP */
     json_t *queues;       /* of stream_queue: readers that have not released everything, or with new
@@ -105,6 +108,14 @@ struct stream_throttle {
     double limit; /* steps a second; 0: any number */
 };
 extern const struct flux_schema stream_throttle_schema;
+
+/* Transforms for all writers of a stream, or for one reader, from their next step on. */
+struct stream_attach {
+    const char *name;
+    uint64_t reader;        /* 0: the writers */
+    const char *transforms; /* "": none */
+};
+extern const struct flux_schema stream_attach_schema;
 
 struct stream_text {
     const char *format; /* "": only formats of records were defined */
@@ -204,10 +215,12 @@ struct stream_gone {
 extern const struct flux_schema stream_gone_schema;
 
 struct stream_members {
-    uint32_t size;   /* processes that write the stream together */
-    json_t *writers; /* writers that have joined */
-    json_t *gone;    /* writers that have left */
-    bool off;        /* this reader is turned off */
+    uint32_t size;     /* processes that write the stream together */
+    json_t *writers;   /* writers that have joined */
+    json_t *gone;      /* writers that have left */
+    bool off;          /* this reader is turned off */
+    uint32_t attached; /* as in stream_written, for this reader */
+    const char *transforms;
 };
 extern const struct flux_schema stream_members_schema;
 
@@ -233,7 +246,9 @@ struct stream_item {
     double rate; /* steps a second, of the fastest writer */
     bool paused;
     double limit;
-    const char *cause; /* why the last writer that died has; NULL: none has, or its place was
+    uint32_t faults;
+    const char *transforms; /* that were attached to its writers; NULL: none */
+    const char *cause;      /* why the last writer that died has; NULL: none has, or its place was
                           taken */
 };
 extern const struct flux_schema stream_item_schema;

@@ -135,6 +135,7 @@ int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
     s->epoch = out.epoch;
     s->paused = out.paused;
     s->limit = out.limit;
+    stream_attach_heard(s, out.attached, out.transforms);
     readers_want(s, &out);
     s->counted = s->listened = clock_now();
     if (flux_future_next(s->f) < 0)
@@ -249,6 +250,7 @@ static flux_future_t *count(flux_stream_t *s, int flags)
     c.pinned = st.pinned;
     c.blocked = st.blocked;
     c.held = s->held;
+    c.faults = s->faults;
     c.sent = st.sent;
     c.connections = st.connections;
     if (!(c.queues = queues(s)))
@@ -269,9 +271,9 @@ static void unheard(flux_stream_t *s)
 /* Another instance of the module, which has got this writer's request, gives it another number. */
 int stream_writer_take(flux_stream_t *s, errmsg_t *err)
 {
-    struct stream_written w;
-
     while (flux_future_ready(s->f)) {
+        struct stream_written w = {.stays = 0};
+
         if (flux_future_errnum(s->f) == ECANCELED) {
             s->id = 0;
             stream_async_update(s, ECANCELED);
@@ -285,6 +287,7 @@ int stream_writer_take(flux_stream_t *s, errmsg_t *err)
             if (s->limit != w.limit)
                 s->due = 0.;
             s->limit = w.limit;
+            stream_attach_heard(s, w.attached, w.transforms);
             readers_want(s, &w);
             stream_async_update(s, 0);
         }
@@ -566,6 +569,8 @@ int flux_stream_place(flux_stream_t *s, double timeout, errmsg_t *err)
                            s->step, s->name);
     if (stream_writer_settle(s, &timeout, err) < 0)
         return -1;
+    if (!s->sifted)
+        stream_attach_use(s);
     if (stream_writer_measure(s, err) < 0) {
         stream_writer_forget(s);
         return -1;
@@ -618,6 +623,23 @@ void stream_writer_next(flux_stream_t *s)
     pass_seen(s);
 }
 
+/* Let the transforms make the step, once.  False: there is nothing to be published. */
+static bool sift(flux_stream_t *s)
+{
+    bool seen = true;
+
+    if (s->sifted)
+        return true;
+    if (!s->placed)
+        stream_attach_use(s);
+    if (s->own || (s->chain && (outlet_wanted(s->out) || s->pins || s->paused || s->limit > 0.)))
+        seen = stream_sift(s);
+    else if (s->chain)
+        seen = false;
+    s->sifted = true; /* as it is, if a reader comes now */
+    return seen;
+}
+
 int stream_writer_end(flux_stream_t *s, double timeout, errmsg_t *err)
 {
     int pin;
@@ -629,7 +651,7 @@ int stream_writer_end(flux_stream_t *s, double timeout, errmsg_t *err)
                            "step %" PRIu64 " of stream '%s' has variables without data: place it, "
                            "and write them",
                            s->step, s->name);
-    if ((s->chain || s->own) && (outlet_wanted(s->out) || s->pins || s->own) && !stream_sift(s)) {
+    if (!sift(s)) {
         stream_writer_next(s);
         return stream_writer_report(s, err);
     }

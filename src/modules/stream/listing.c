@@ -109,6 +109,7 @@ static void writer_add(struct stream_item *sum, const struct writer *w)
     sum->pinned += w->count.pinned;
     sum->blocked += w->count.blocked;
     sum->held += w->count.held;
+    sum->faults += w->count.faults;
     sum->sent += w->count.sent;
     sum->connections += w->count.connections;
     if (sum->rate < w->rate)
@@ -133,6 +134,7 @@ static bool streams_step(struct ctx *ctx, struct walk *k)
         k->sum.epoch = s->epoch;
         k->sum.paused = s->paused;
         k->sum.limit = s->limit;
+        k->sum.transforms = s->transforms && *s->transforms ? s->transforms : NULL;
         k->sum.cause = s->cause;
         jsonout_struct(k->sb, NULL, &stream_item_schema, &k->sum);
         k->s = NULL;

@@ -43,6 +43,7 @@ static void reader_destroy(struct reader *r)
     free(r->place);
     free(r->host);
     free(r->policy);
+    free(r->transforms);
     free(r);
 }
 
@@ -113,19 +114,44 @@ static void gone_tell(struct feed *f, struct feed_listener *l, struct feed_recor
     jsonout_struct(registry_page(left->ctx, NULL), NULL, &stream_gone_schema, &gone);
 }
 
-static void reader_tell(struct feed *f, struct feed_listener *l, unsigned n)
+/* Send the message to a reader, which may name no writers. */
+static void page_send(struct reader *r)
 {
-    struct reader *r = list_entry(l, struct reader, listener);
-    strbuf_t *sb;
+    strbuf_t *sb = registry_page(r->s->ctx, "writers");
 
-    if (n == 0)
-        return;
-    sb = registry_page(r->s->ctx, "writers");
     jsonout_array_end(sb);
     jsonout_uint(sb, "size", r->s->size);
     jsonout_bool(sb, "off", r->off);
+    if (r->attached > 0) {
+        jsonout_uint(sb, "attached", r->attached);
+        jsonout_str(sb, "transforms", r->transforms ? r->transforms : "");
+    }
     if (away_page_send(r->s->ctx, &r->away) < 0)
         readers_free(r);
+}
+
+static void reader_tell(struct feed *f, struct feed_listener *l, unsigned n)
+{
+    if (n > 0)
+        page_send(list_entry(l, struct reader, listener));
+}
+
+void readers_attach(struct stream *s, const flux_msg_t *req, uint64_t reader, char *transforms)
+{
+    struct reader *r = hmap_get_u64(s->numbers, reader);
+
+    if (!r) {
+        flux_respond_error(s->ctx->h, req, ENOENT, "stream '%s' has no reader %" PRIu64, s->name,
+                           reader);
+        free(transforms);
+        return;
+    }
+    free(r->transforms);
+    r->transforms = transforms;
+    r->attached++;
+    flux_respond(s->ctx->h, req, NULL);
+    page_send(r);
+    registry_unused(s);
 }
 
 const struct feed_ops readers_feed_ops = {

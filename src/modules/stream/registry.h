@@ -19,6 +19,7 @@
 
 #define NAME_MAX_LEN 128
 #define MEMBERS_MAX 65536 /* writers and readers of all streams */
+#define TRANSFORMS_MAX_LEN 4096
 #define PLACE_MAX_LEN 255 /* bytes of a host, a place, an address, a key or a policy */
 
 /* Work that is done in pieces. */
@@ -95,6 +96,8 @@ struct stream {
     uint64_t step;   /* larger than any step that writers or readers have counted */
     bool paused;     /* state of which writers are notified: see stream_written */
     double limit;
+    uint32_t attached;       /* transforms of writers, as in stream_written */
+    char *transforms;        /* NULL: "" */
     char *cause;             /* cause of the last death; NULL: none, or a writer has joined since */
     struct list_node causes; /* causes that have been asked for: causes.c */
     struct feed members;     /* notifies readers of writers */
@@ -156,7 +159,9 @@ struct reader {
     struct list_node turns; /* in a list of the switch */
     bool off;
     struct stream_took took;
-    uint64_t dropped; /* as its writers have counted */
+    uint32_t attached; /* transforms of this reader, as in stream_members */
+    char *transforms;  /* NULL: "" */
+    uint64_t dropped;  /* as its writers have counted */
     double blocked;
     uint64_t walk;  /* number of the list of readers for which */
     uint64_t queue; /* this is the sum of what its writers have counted */
@@ -227,6 +232,8 @@ uint64_t readers_lag(const struct reader *r);
 void readers_read_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void readers_took_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void readers_policy_cb(flux_t *h, const flux_msg_t *req, void *arg);
+/* Attach transforms to a reader, and answer the request.  `transforms` is taken over. */
+void readers_attach(struct stream *s, const flux_msg_t *req, uint64_t reader, char *transforms);
 void readers_switch_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 
 /* The states of switches, and the readers that name them: switches.c. */

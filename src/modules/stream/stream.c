@@ -29,14 +29,15 @@
  *  4. No rank joins twice in an epoch.  The epoch rises when a rank would join twice, and when a
  *     group begins, except for the first group.  A writer keeps the epoch in which it has joined.
  *  5. The last response to the request of a writer that does not wait for its turn carries the
- *     present pause and limit of the stream.  All responses together name the readers whose policy
- *     or switch differs from the state in which they joined, and those of these readers that have
- *     left.
+ *     present pause, limit and transforms of the stream.  All responses together name the readers
+ *     whose policy or switch differs from the state in which they joined, and those of these readers
+ *     that have left.
  *
  * Reload: requests stay unanswered, so the next instance receives them.  It gives the writers new
  * numbers and sends the numbers to writers and readers; it learns steps and epochs from the next
- * counts, and takes 0 as the first step of each group.  Formats, pauses, limits, changed policies
- * and the states of switches are forgotten: a reader that names a switch is off again.
+ * counts, and takes 0 as the first step of each group.  Formats, pauses, limits, attached
+ * transforms, changed policies and the states of switches are forgotten: a reader that names a
+ * switch is off again.
  *
  * Failure: a client that disconnects, or whose broker is lost (event overlay.down), leaves all its
  * streams; the readers are notified which writer has left, and why.  One whose requests were on
@@ -258,6 +259,10 @@ static void writer_tell(struct feed *f, struct feed_listener *l, unsigned n)
     jsonout_bool(sb, "paused", w->s->paused);
     jsonout_double(sb, "limit", w->s->limit);
     jsonout_uint(sb, "stays", w->s->stays);
+    if (w->s->attached > 0) {
+        jsonout_uint(sb, "attached", w->s->attached);
+        jsonout_str(sb, "transforms", w->s->transforms ? w->s->transforms : "");
+    }
     if (away_page_send(ctx, &w->away) < 0)
         writer_died(w);
 }
@@ -366,7 +371,7 @@ static void count_queues(struct writer *w, const json_t *queues)
 static void count_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
-    struct stream_count in;
+    struct stream_count in = {.faults = 0};
     struct stream *s;
     struct writer *w;
     json_t *owner;
@@ -429,6 +434,34 @@ static void throttle_cb(flux_t *h, const flux_msg_t *req, void *arg)
     else if ((s = registry_find(ctx, req, in.name)) && registry_answers_full(ctx, req) == 0) {
         s->limit = in.limit;
         writers_tell(s, req);
+    }
+    json_decref(owner);
+}
+
+static void attach_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+    struct stream_attach in = {.reader = 0};
+    struct stream *s;
+    char *text;
+    json_t *owner;
+
+    if (flux_request_decode(h, req, &stream_attach_schema, &in, &owner) < 0)
+        return;
+    if (strlen(in.transforms) > TRANSFORMS_MAX_LEN)
+        flux_respond_error(h, req, EINVAL, "the names of transforms have at most %d bytes",
+                           TRANSFORMS_MAX_LEN);
+    else if ((s = registry_find(ctx, req, in.name)) && registry_answers_full(ctx, req) == 0) {
+        if (!(text = strdup(in.transforms)))
+            flux_respond_error(h, req, ENOMEM, "out of memory for stream '%s'", s->name);
+        else if (in.reader > 0)
+            readers_attach(s, req, in.reader, text);
+        else {
+            free(s->transforms);
+            s->transforms = text;
+            s->attached++;
+            writers_tell(s, req);
+        }
     }
     json_decref(owner);
 }
@@ -503,6 +536,7 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "stream.list", listing_streams_cb, 0},
     {FLUX_MSG_REQUEST, "stream.pause", pause_cb, 0},
     {FLUX_MSG_REQUEST, "stream.throttle", throttle_cb, 0},
+    {FLUX_MSG_REQUEST, "stream.attach", attach_cb, 0},
     {FLUX_MSG_REQUEST, "stream.remove", remove_cb, 0},
     {FLUX_MSG_REQUEST, "stream.stats", stats_cb, 0},
     {FLUX_MSG_REQUEST, "stream.cancel", cancel_cb, 0},

@@ -138,8 +138,8 @@ static void result_check(const stream_chain_t *t, const struct step *in, const s
     const char *name;
 
     for (int k = 0; k < NAMES; k++) {
-        got.value[k] = in->value[k] != NO_VALUE && stream_chain_keeps(t, names[k]) ? in->value[k]
-                                                                                   : NO_VALUE;
+        got.value[k] =
+            in->value[k] != NO_VALUE && stream_chain_keeps(t, names[k]) ? in->value[k] : NO_VALUE;
     }
     for (size_t i = 0; (a = stream_chain_made(t, i, &name)); i++) {
         ck_assert(!stream_chain_keeps(t, name));
