@@ -15,7 +15,9 @@
  * Repetition: a request is sent again if it has FLUX_MSGF_IDEMPOTENT, no response of it has passed,
  * and the tree heals (core_heal.c): the broker that has lost the connection on the way there knows
  * another way, or will know one.  A response to the first copy does not find an entry on its way
- * back, since the other end of the connection has forgotten the request.
+ * back, since the other end of the connection has forgotten the request.  A broker that leaves the
+ * session while the ranks below it stay does not answer such requests of its neighbors, which send
+ * them again when it has left.
  *
  * Invariants:
  *  1. A request has an entry at every broker on its way from the time when it is passed on until
@@ -197,6 +199,23 @@ void inflight_set_aside(struct list_node *to, struct list_node *again)
             list_remove(n);
             list_append(again, n);
         }
+    }
+}
+
+bool inflight_sent_again(const core_t *c, const flux_msg_t *req, const struct peer *from)
+{
+    return c->alone && c->state == CORE_DOWN && from && from->plane == CORE_TREE &&
+           flux_msg_type(req) == FLUX_MSG_REQUEST && flux_msg_has_flag(req, FLUX_MSGF_IDEMPOTENT);
+}
+
+void inflight_leave(core_t *c, struct list_node *to)
+{
+    LIST_FOREACH_SAFE(n, tmp, to)
+    {
+        struct inflight *f = list_entry(n, struct inflight, to_node);
+
+        if (!f->answered && inflight_sent_again(c, f->req, f->from_peer))
+            inflight_remove(c, f);
     }
 }
 

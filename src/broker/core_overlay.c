@@ -189,6 +189,7 @@ static void peer_gone(core_t *c, struct peer *p, const char *why, struct list_no
 
     if (again)
         inflight_set_aside(&p->to, again);
+    inflight_leave(c, &p->to);
     p->lost = p != c->parent || !c->healing;
     p->up = p->former = p->arriving = false;
     p->event_up = false;

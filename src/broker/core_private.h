@@ -273,6 +273,11 @@ void inflight_fail(core_t *c, struct list_node *to, int errnum, const char *text
 /* Move the requests that may be sent again from a list `to` to `again`, for inflight_again(). */
 void inflight_set_aside(struct list_node *to, struct list_node *again);
 void inflight_again(core_t *c, struct list_node *again);
+/* Returns whether this broker leaves the session, and the neighbor from which this request came
+ * sends it again another way. */
+bool inflight_sent_again(const core_t *c, const flux_msg_t *req, const struct peer *from);
+/* Forget such requests in list `to`. */
+void inflight_leave(core_t *c, struct list_node *to);
 /* Forget all requests in list `from`.  `notify`: send their services disconnect notices. */
 void inflight_forget(core_t *c, struct list_node *from, bool notify);
 /* Forget the requests of senders at these ranks, with notices. */

@@ -510,8 +510,9 @@ static void route(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *
         return;
     }
     c->stats.unreachable++;
-    route_error(c, msg, EHOSTUNREACH, "rank %u cannot be reached: rank %u has no route to it",
-                nodeid, c->cfg.rank);
+    if (!inflight_sent_again(c, msg, from_peer))
+        route_error(c, msg, EHOSTUNREACH, "rank %u cannot be reached: rank %u has no route to it",
+                    nodeid, c->cfg.rank);
     flux_msg_destroy(msg);
 }
 

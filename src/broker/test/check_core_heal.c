@@ -674,6 +674,33 @@ START_TEST(leave)
 }
 END_TEST
 
+/* A broker leaves through which a request goes that may be sent again: it is answered by its service,
+ * and not by the broker that leaves. */
+START_TEST(leave_idempotent)
+{
+    struct cluster *cl = cl_up(4, "chain");
+    struct party *m = module(cl, 3, "low");
+    struct party *c = client(cl, 0);
+
+    ask_flags(c, "low.it", 3, FLUX_MSGF_IDEMPOTENT, NULL);
+    ask(c, "low.once", 3);
+    cl_pump(cl);
+    ck_assert_uint_eq(m->n, 2);
+    core_leave(cl->nodes[1].core, 0, "enough");
+    cl_sleep(cl, 1.);
+    ck_assert_int_eq(core_state(cl->nodes[1].core), CORE_EXIT);
+    expect_answer(c, 1, EHOSTUNREACH, NULL);
+    ck_assert_str_eq(flux_msg_topic(c->kept[0]), "low.once");
+    ck_assert_str_eq(flux_msg_topic(m->kept[m->n - 1]), "low.it");
+    answer(m, m->n - 1, 0, 0, "1");
+    cl_pump(cl);
+    expect_answer(c, 2, 0, NULL);
+    cl_free(cl);
+    party_free(m);
+    party_free(c);
+}
+END_TEST
+
 /* Kills, also in the middle of a heal, and restarts, by chance: in the end all that live are one
  * session. */
 START_TEST(chance)
@@ -781,7 +808,7 @@ int main(void)
         one,           events,     several,          in_vain,           late,         before_run,
         before_others, again,      two_again,        refused,           tries_again,  refused_below,
         leave,         idempotent, idempotent_large, held_for_the_dead, noticed_late, closed_first,
-        keys,          bad_keys,   cut_off};
+        keys,          bad_keys,   cut_off,          leave_idempotent};
     TCase *tc = tcase_create("core_heal");
 
     tcase_set_timeout(tc, 60);
