@@ -20,6 +20,10 @@
  * child notices a gap at the very end without a further event.  A child whose event link is not yet
  * in place gets its events on the tree plane, one by one.
  *
+ * Older events: a broker that was started lately may be asked for events from before its start.  It
+ * asks its parent for them, and passes them on to the child, without keeping them.  Only when no
+ * broker above has them are they skipped.
+ *
  * Loss: events that cannot be replayed are reported to all local subscribers, whatever their
  * prefixes, by an event without a number of its own: topic "event.lost", payload {"from":n,"to":m},
  * where m is 0 if no event from n on will follow.  A broker that loses its parent for good drops
@@ -65,9 +69,11 @@ struct queued {
 
 struct event_log {
     eventlog_t *past;
-    uint64_t last; /* newest event accepted, which is the newest of `past` */
-    uint64_t seen; /* newest event received, whether accepted or dropped because of a gap */
-    bool replaying;
+    uint64_t last;       /* newest event accepted, which is the newest of `past` */
+    uint64_t seen;       /* newest event received, whether accepted or dropped because of a gap */
+    bool replaying;      /* the parent sends events again ... */
+    bool fetching;       /* ... for children ... */
+    uint64_t fetch_from; /* ... from this one on */
     bool passing_on;
     bool cut;               /* no event follows ... */
     uint64_t cut_last;      /* ... this one, once it has arrived; ... */
@@ -101,6 +107,111 @@ static void tell_children(core_t *c, const struct flux_method *m, uint64_t last)
         if (p->up && !p->lost && !p->gone)
             overlay_send(c, p, m, &n);
     }
+}
+
+/* --- older events, for children --- */
+
+static uint64_t log_first(const struct event_log *l)
+{
+    return l->last - eventlog_count(l->past) + 1;
+}
+
+/* Return the first event that children wait for, or 0. */
+static uint64_t fetch_next(const core_t *c)
+{
+    uint64_t next = 0;
+
+    for (uint32_t i = 0; i < c->nchildren; i++) {
+        uint64_t wants = c->children[i]->wants;
+
+        if (wants > 0 && (next == 0 || wants < next))
+            next = wants;
+    }
+    return next;
+}
+
+/* Children that wait for events up to `to` do not get them. */
+static void fetch_skip(core_t *c, uint64_t to)
+{
+    struct event_log *l = c->events;
+    struct control_number n = {.to = to < log_first(l) ? to : log_first(l) - 1};
+
+    for (uint32_t i = 0; i < c->nchildren; i++) {
+        struct peer *p = c->children[i];
+
+        if (p->wants > 0 && p->wants <= n.to) {
+            overlay_send(c, p, &control_down[CONTROL_SKIP], &n);
+            p->wants = n.to + 1;
+        }
+    }
+}
+
+/* Serve those from the log that wait for events in it. */
+static void fetch_serve(core_t *c)
+{
+    for (uint32_t i = 0; i < c->nchildren; i++) {
+        struct peer *p = c->children[i];
+        uint64_t wants = p->wants;
+
+        if (wants >= log_first(c->events)) {
+            p->wants = 0;
+            event_replay(c, p, wants);
+        }
+    }
+}
+
+/* Nobody above has them, or can be asked. */
+static void fetch_give_up(core_t *c)
+{
+    c->events->fetching = false;
+    fetch_skip(c, UINT64_MAX);
+    fetch_serve(c);
+}
+
+/* Ask the parent for the events that children wait for, when it has sent what it was asked for
+ * before. */
+static void fetch(core_t *c)
+{
+    struct event_log *l = c->events;
+    struct control_number n = {.from = fetch_next(c)};
+
+    if (n.from == 0 || l->replaying || !c->parent->up)
+        return;
+    if (overlay_send(c, c->parent, &control_up[CONTROL_REPLAY], &n) < 0) {
+        fetch_give_up(c);
+        return;
+    }
+    l->replaying = l->fetching = true;
+    l->fetch_from = n.from;
+}
+
+/* An event that is in the past here. */
+static void fetched(core_t *c, flux_msg_t *msg)
+{
+    for (uint32_t i = 0; i < c->nchildren; i++) {
+        struct peer *p = c->children[i];
+
+        if (p->wants == 0 || p->wants != flux_msg_seq(msg))
+            continue;
+        p->wants++;
+        if (c->link->send(c->link_arg, CORE_TREE, p->rank, flux_msg_incref(msg), true) == 0)
+            c->stats.tree_down++;
+        else
+            flux_msg_destroy(msg); /* the child is about to be lost */
+    }
+}
+
+/* A part of them has come. */
+static void fetch_replayed(core_t *c)
+{
+    struct event_log *l = c->events;
+
+    if (!l->fetching)
+        return;
+    l->fetching = false;
+    fetch_serve(c);
+    if (fetch_next(c) > 0 && fetch_next(c) <= l->fetch_from)
+        fetch_give_up(c); /* the parent does not have them yet */
 }
 
 static void ask_replay(core_t *c)
@@ -360,6 +471,8 @@ void event_input(core_t *c, flux_msg_t *msg)
         if (!l->replaying)
             c->stats.gaps++;
         ask_replay(c);
+    } else if (l->fetching) {
+        fetched(c, msg);
     }
     flux_msg_destroy(msg);
 }
@@ -403,11 +516,16 @@ static int replay_one(void *arg, flux_msg_t *msg)
 void event_replay(core_t *c, struct peer *child, uint64_t from)
 {
     struct event_log *l = c->events;
-    uint64_t first = l->last - eventlog_count(l->past) + 1;
+    uint64_t first = log_first(l);
     struct replay r = {c, child, 0};
     struct control_number n = {.last = l->last};
 
     c->stats.replays++;
+    if (from < first && !core_is_root(c) && !c->parent->lost && !l->cut) {
+        child->wants = from;
+        fetch(c);
+        return;
+    }
     if (from < first) {
         n.to = first - 1;
         overlay_send(c, child, &control_down[CONTROL_SKIP], &n);
@@ -423,6 +541,8 @@ void event_skip(core_t *c, uint64_t to)
     struct event_log *l = c->events;
     uint64_t from = l->last + 1;
 
+    if (l->fetching)
+        fetch_skip(c, to);
     if (to < from)
         return;
     core_log(c, LOG_CRIT,
@@ -440,7 +560,7 @@ void event_skip(core_t *c, uint64_t to)
 
 void event_moving(core_t *c)
 {
-    c->events->replaying = false;
+    c->events->replaying = c->events->fetching = false;
 }
 
 void event_moved(core_t *c, uint64_t last)
@@ -451,6 +571,7 @@ void event_moved(core_t *c, uint64_t last)
         l->seen = last;
     if (l->seen > l->last)
         ask_replay(c);
+    fetch(c);
 }
 
 /* The message may have overtaken the events on the other plane: wait before asking for them. */
@@ -476,6 +597,7 @@ void event_cut(core_t *c, uint64_t last)
     l->cut_last = last > l->last ? last : l->last;
     if (l->seen > l->cut_last)
         l->seen = l->cut_last;
+    fetch_give_up(c);
     cut_reached(c);
     if (!l->cut_announced)
         event_expect(c, l->cut_last);
@@ -486,9 +608,11 @@ void event_replayed(core_t *c, uint64_t last)
     struct event_log *l = c->events;
 
     l->replaying = false;
+    fetch_replayed(c);
     /* Newer events may have overtaken the replay on the event plane, and were dropped. */
     if (last > l->last || l->seen > l->last)
         ask_replay(c);
+    fetch(c);
 }
 
 int event_publish_root(core_t *c, flux_msg_t *msg, uint64_t *seq)

@@ -193,6 +193,7 @@ static void peer_gone(core_t *c, struct peer *p, const char *why, struct list_no
     p->lost = p != c->parent || !c->healing;
     p->up = p->former = p->arriving = false;
     p->event_up = false;
+    p->wants = 0;
     flux_msg_destroy(p->hello);
     p->hello = NULL;
     snprintf(text, sizeof(text), "rank %u was lost while the request was in flight: %s", p->rank,
@@ -503,6 +504,7 @@ static void goodbye_cb(core_t *c, struct peer *p, const void *in, const flux_msg
     list_init(&again);
     p->gone = true;
     p->event_up = false;
+    p->wants = 0;
     snprintf(text, sizeof(text), "rank %u has left the session", p->rank);
     if (heal_now(c))
         inflight_set_aside(&p->to, &again);

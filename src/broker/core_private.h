@@ -60,6 +60,7 @@ struct peer {
     bool fresh;            /* child: adopted; it may not have got its welcome, and try elsewhere */
     bool waited; /* child: its hello has waited for the end of its earlier way for long enough */
     flux_msg_t *hello;     /* child: a hello that cannot be answered yet */
+    uint64_t wants;        /* child: the next event for it from above (core_event.c); 0: none */
     idset_t *await;        /* child: lost ranks without an event that announces the loss; or NULL */
     struct list_node to;   /* inflight.to_node: requests sent to this peer */
     struct list_node from; /* inflight.from_node: requests that came from this peer */

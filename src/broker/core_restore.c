@@ -354,6 +354,7 @@ static void give(core_t *c, const struct control_moved *m)
     send_moved(c, child, &control_down[CONTROL_GIVEN], m->rank, m->parent, m->move);
     child->up = child->event_up = false;
     child->former = child->absent = true;
+    child->wants = 0;
     if (c->link->quiet)
         c->link->quiet(c->link_arg, child->rank);
     core_log(c, LOG_NOTICE, "rank %u is below rank %u again", m->rank, m->parent);

@@ -6,9 +6,8 @@
  *
  *  1. A request that wants an answer gets exactly one last response: a second one, or one that
  *     nobody waits for, is a violation at once; a missing one is found by sim_check_quiet().
- *  2. A subscriber to everything sees consecutive event numbers, except those that an event.lost
- *     names, because a broker above has been started since, until an event.lost says that no more
- *     will come, because a broker above was lost.
+ *  2. A subscriber to everything sees consecutive event numbers, until an event.lost says that no
+ *     more will come, because a broker above was lost.
  *  3. An event number stands for the same event at all ranks.
  *  4. A broker's states only go forward; another broker of its rank begins anew.
  */
@@ -42,9 +41,8 @@ static uint64_t hash_event(const flux_msg_t *msg)
     return hash_bytes(h + flux_msg_nodeid(msg), data, len) | 1;
 }
 
-/* No event may be lost but those that follow the loss of a broker above, and those that an adoptive
- * parent has never had, because it has been started since: no buffer of a simulated session is too
- * small for what is missed meanwhile. */
+/* No event may be lost but those that follow the loss of a broker above: no buffer of a simulated
+ * session is too small for what is missed meanwhile, and rank 0 has had all events. */
 static void check_lost(struct sim_ep *e, const flux_msg_t *msg)
 {
     sim_t *s = e->broker->sim;
@@ -53,23 +51,17 @@ static void check_lost(struct sim_ep *e, const flux_msg_t *msg)
     size_t len;
     const char *json = flux_msg_payload(msg, &len);
     json_t *obj = flux_schema_decode(&event_lost_schema, json, len, &lost, &err);
-    bool young = false;
 
-    for (const struct node *n = sim_parent(e->broker); n; n = sim_parent(n))
-        young |= n->starts > 1;
     if (!obj)
         sim_fail(s, "rank %u: event.lost cannot be read: %s", e->broker->rank, err.text);
-    else if (s->faults == 0 || (lost.to != 0 && !young))
+    else if (s->faults == 0 || lost.to != 0)
         sim_fail(s, "rank %u: events %llu to %llu are said to be lost, after %llu faults",
                  e->broker->rank, (unsigned long long)lost.from, (unsigned long long)lost.to,
                  (unsigned long long)s->faults);
     else if (e->all_events && e->last_event > 0 && lost.from != e->last_event + 1)
         sim_fail(s, "rank %u: events from %llu on are said to be lost, after event %llu",
                  e->broker->rank, (unsigned long long)lost.from, (unsigned long long)e->last_event);
-    if (lost.to == 0)
-        e->cut_off = true;
-    else if (e->all_events)
-        e->last_event = lost.to;
+    e->cut_off = true;
     json_decref(obj);
 }
 
