@@ -128,13 +128,6 @@ is "$last" "0-59 60 the end " "a reader that is in no group sees each step"
 wait "${pid[r0]}" "${pid[r2]}" "${pid[r3]}"
 is "$(sort -k 2 -n r0.out r2.out r3.out | grep ^step)" "$(seq -f 'step %g' 0 59)" \
     "each step was done by one member, also those of members that were killed"
-peer w0 0 write two 1 0 2 hold=1
-peer w1 0 write two 1 1 2 hold=1
-exits 1 "a group of a stream with two writers" "$FLUX" stream cat --group=g two
-like "$err" "a group shares the steps of one" "is refused"
-go w0
-go w1
-wait "${pid[w0]}" "${pid[w1]}"
 exits 1 "a key without a group" "$FLUX" stream cat --key=n x
 like "$err" "a key is for the members of a group" "is refused"
 peer w 1 write grouped 2 0 1 keep=2 hold=1

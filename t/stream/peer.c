@@ -8,16 +8,17 @@
  * checks all of it, and prints the first step, the last one, and how many there were; then why it
  * ended.
  *
- * A member of a group prints each step that it has ended in a line.
+ * A member of a group prints each step in a line before it ends it.
  *
- * Options: policy, depth, readers, keep, stay, timeout, group, key and transforms are those of
- * opening a stream; newest=1 lets a reader begin the newest steps; ready=1 waits for a line of
+ * Options: policy, depth, bytes, readers, keep, stay, timeout, group, key and transforms are those
+ * of opening a stream; newest=1 lets a reader begin the newest steps; ready=1 waits for a line of
  * standard input before the first step, and hold=1 after the last one of a writer; wait=N lets a
  * writer wait then,
  * before the first step, until N readers have joined; overlap=1 lets each writer put the same rows,
  * place=1 writes them in their place, async=1 ends steps without waiting, and waits in a reactor;
  * crash=N ends a writer, or a reader, by SIGKILL instead of ending step N, or a reader a later one;
- * drain=1 lets a writer wait until groups have ended its steps.
+ * drain=1 lets a writer wait until groups have ended its steps, and evict=S is that of opening it;
+ * early=1 lets a member end a step before it prints it, which is wrong.
  */
 #include "config.h"
 #include <errno.h>
@@ -35,7 +36,7 @@
 #define ROWS 8
 #define COLUMNS 12
 
-static int newest, hold, ready, overlap, place, drain, async;
+static int newest, hold, ready, overlap, place, drain, async, early;
 static uint32_t readers; /* that a writer waits for */
 static jmp_buf lost;     /* a value of the step cannot be had any more */
 static uint64_t crash = UINT64_MAX;
@@ -97,6 +98,12 @@ static void option(const char *arg)
         opts.transforms = val;
     else if (strncmp(arg, "drain", n) == 0)
         drain = 1;
+    else if (strncmp(arg, "evict", n) == 0)
+        opts.evict = atof(val);
+    else if (strncmp(arg, "bytes", n) == 0)
+        opts.bytes = (uint64_t)atoi(val);
+    else if (strncmp(arg, "early", n) == 0)
+        early = 1;
     else if (strncmp(arg, "timeout", n) == 0)
         opts.timeout = atof(val);
     else
@@ -346,6 +353,8 @@ static int reader(flux_t *h, char **argv)
                 die("a step is missing");
             last = step;
         }
+        if (early)
+            flux_stream_end_step(s, 0., NULL);
         if (step >= crash)
             raise(SIGKILL);
         if (opts.group) {

@@ -76,6 +76,9 @@ enum far_type {
     FAR_BOX,     /* number, off: place of the variable in the table; payload: the box */
     /* of a writer */
     FAR_PINNED, /* number: of the pin block of the next steps; payload: its bytes */
+    /* in groups over several writers: */
+    FAR_CLAIM, /* of a member: step, or KNOCK_NO_STEP; len: all steps before it are done */
+    FAR_NOTE,  /* of a writer: step that is missing, or KNOCK_NO_STEP; len: the same */
 };
 
 #define FAR_HEAD_LEN 32

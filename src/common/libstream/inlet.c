@@ -3,8 +3,9 @@
  * inlet_far.c has the connection to a writer on another host.  On one host, a reader joins by one
  * exchange over a socket (knock.h), in which the writer passes two descriptors: the memory that
  * holds steps, which is mapped for reading, and the page of this reader's lane.  After that, the
- * socket carries only single bytes: wake-ups for a reader that sleeps and, in a group, reports to
- * the writer that a step was released.  End of file reports at once that the writer is gone.
+ * socket carries only single bytes, which are wake-ups for a reader that sleeps and, in a group,
+ * reports to the writer that a step was released; and claims (knock.h).  End of file reports at
+ * once that the writer is gone.
  *
  * Invariants:
  *  1. Both descriptors are sealed against shrinking, so an access within their size cannot fail,
@@ -307,6 +308,31 @@ int inlet_release(inlet_t *i, const struct inlet_step *s)
         send(i->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL); /* if the socket is full, other bytes will
                                                           * wake the writer */
     return rc;
+}
+
+/* --- groups over several writers --- */
+
+uint64_t inlet_floor(const inlet_t *i)
+{
+    return i->far ? inlet_far_floor(i->far) : lane_rx_floor(i->lane);
+}
+
+bool inlet_missing(const inlet_t *i, uint64_t step)
+{
+    return i->far ? inlet_far_missing(i->far, step) : lane_rx_missing(i->lane) == step + 1;
+}
+
+void inlet_claim(inlet_t *i, const struct knock_claim *c)
+{
+    unsigned char buf[KNOCK_CLAIM_LEN];
+
+    if (i->far) {
+        inlet_far_claim(i->far, c);
+        return;
+    }
+    knock_claim_encode(c, buf);
+    while (send(i->fd, buf, sizeof(buf), MSG_NOSIGNAL) < 0 && errno == EINTR)
+        ;
 }
 
 /* --- values between hosts --- */

@@ -95,6 +95,19 @@ struct inlet_stats {
 };
 void inlet_get_stats(const inlet_t *i, struct inlet_stats *st);
 
+/* --- groups over several writers --- */
+
+/* What a member has to know of a group: all steps before the number that this returns, from the
+ * writer that hands out the steps, are done. */
+uint64_t inlet_floor(const inlet_t *i);
+/* Claim a step of a writer that follows: either inlet_take() takes it, when the writer has it, or
+ * inlet_missing() becomes true.  All steps before `floor` are done.  A later claim replaces one
+ * that was not met.  `step` KNOCK_NO_STEP: no claim.  An error of the connection is one of
+ * inlet_take(). */
+void inlet_claim(inlet_t *i, const struct knock_claim *c);
+/* Has the writer said that it does not have the step that was claimed, and will not? */
+bool inlet_missing(const inlet_t *i, uint64_t step);
+
 /* --- values between hosts --- */
 
 struct inlet_value {

@@ -199,8 +199,10 @@ bool inlet_far_sleep(inlet_far_t *f)
     static const struct far_msg wait = {.type = FAR_WAIT};
 
     inlet_far_pump(f, NULL);
-    if (!list_empty(&f->queue) || f->end != LANE_OPEN || f->errnum > 0)
+    if (!list_empty(&f->queue) || f->end != LANE_OPEN || f->errnum > 0 || f->noted) {
+        f->noted = false;
         return false;
+    }
     if (!f->asked && !f->waits) /* whatever the policy is now */
         f->waits = inlet_far_say(f, &wait, NULL) == 0;
     return f->errnum == 0;
@@ -225,6 +227,29 @@ int inlet_far_release(inlet_far_t *f, const struct inlet_step *s)
     inlet_far_step_free(f, st);
     inlet_far_say(f, &m, NULL);
     return 0;
+}
+
+uint64_t inlet_far_floor(const inlet_far_t *f)
+{
+    return f->floor;
+}
+
+bool inlet_far_missing(const inlet_far_t *f, uint64_t step)
+{
+    return f->missing == step + 1;
+}
+
+void inlet_far_claim(inlet_far_t *f, const struct knock_claim *c)
+{
+    struct far_msg m = {.type = FAR_CLAIM, .step = c->step, .len = c->floor};
+
+    f->claim = *c;
+    f->claims = true;
+    /* A writer that has ended does not wait for claims: what it has said counts, not that it cannot
+     * be reached any more. */
+    inlet_far_pump(f, NULL);
+    if (f->end == LANE_OPEN)
+        inlet_far_say(f, &m, NULL);
 }
 
 /* --- values --- */

@@ -27,6 +27,9 @@ int inlet_far_take(inlet_far_t *f, struct inlet_step *s, errmsg_t *err);
 bool inlet_far_sleep(inlet_far_t *f);
 void inlet_far_wake(inlet_far_t *f);
 int inlet_far_release(inlet_far_t *f, const struct inlet_step *s);
+uint64_t inlet_far_floor(const inlet_far_t *f);
+bool inlet_far_missing(const inlet_far_t *f, uint64_t step);
+void inlet_far_claim(inlet_far_t *f, const struct knock_claim *c);
 int inlet_far_fetch(inlet_far_t *f, const struct inlet_step *s, const struct inlet_value *v,
                     errmsg_t *err);
 int inlet_far_fetch_all(inlet_far_t *f, const struct inlet_step *s, errmsg_t *err);

@@ -142,6 +142,11 @@ static int message_begin(inlet_far_t *f)
     case FAR_NOTHING:
         f->asked = false;
         return 0;
+    case FAR_NOTE:
+        f->missing = m->step == KNOCK_NO_STEP ? f->missing : m->step + 1;
+        f->floor = m->len;
+        f->noted = true;
+        return 0;
     default: /* FAR_END: far_msg_decode() accepts no other type */
         f->end = (enum lane_end)m->number;
         return 0;

@@ -376,6 +376,9 @@ static void go_on(inlet_far_t *f)
         if (!inlet_far_step_find(f, n) && (inlet_far_say(f, &m, NULL) < 0 || f->lost))
             return;
     }
+    m = (struct far_msg){.type = FAR_CLAIM, .step = f->claim.step, .len = f->claim.floor};
+    if (f->claims && (inlet_far_say(f, &m, NULL) < 0 || f->lost))
+        return;
     if (f->pending.open && f->pending.to)
         inlet_far_say(f, &f->pending.msg, f->pending.payload);
     else

@@ -6,10 +6,13 @@
  *    knock, 88 bytes, reader to writer:
  *       0  "FLUXSTRM"     8  version, 3     12  policy    16  every    20  depth
  *      24  bytes         32  capability, 32 bytes
- *      64  number of the reader           72  1: it is off, else 0    76  0
+ *      64  number of the reader           72  1: it is off, else 0
+ *      76  1: member of a group whose steps another writer hands out, else 0
  *      80  last complete step that it has had of writers before, plus 1, below 2^62; 0: none
  *    knock of a member of a group, 280 bytes: the same, with policy block, and
  *      88  group, 64 bytes         152  key, 128 bytes: names, filled with zeros
+ *    claim, 16 bytes, of a member that has joined a writer that does not hand out the steps:
+ *       0  step, or 2^64 - 1               8  floor
  *    welcome, 40 bytes, with the descriptor of the memory unless errnum is not 0:
  *       0  "FLUXSTRM"     8  version, 3     12  errnum    16  size
  *      24  0 (16 bytes)
@@ -124,7 +127,7 @@ size_t knock_encode(const struct knock *k, unsigned char buf[KNOCK_MAX])
     memcpy(buf + 32, k->key, KNOCK_KEY_LEN);
     le_put64(buf + 64, k->want.reader);
     le_put32(buf + 72, k->want.off);
-    le_put32(buf + 76, 0);
+    le_put32(buf + 76, k->want.follow);
     le_put64(buf + 80, k->want.seen);
     if (k->want.group[0] == '\0')
         return KNOCK_LEN;
@@ -154,7 +157,8 @@ int knock_names_decode(const unsigned char buf[KNOCK_NAMES_LEN], struct knock_wa
 {
     if (name_get(w->group, buf, sizeof(w->group)) &&
         name_get(w->key, buf + sizeof(w->group), sizeof(w->key)) &&
-        (w->group[0] != '\0' ? w->policy == KNOCK_BLOCK && !w->off : w->key[0] == '\0'))
+        (w->group[0] != '\0' ? w->policy == KNOCK_BLOCK && !w->off
+                             : w->key[0] == '\0' && !w->follow))
         return 0;
     errno = EPROTO;
     return -1;
@@ -170,8 +174,10 @@ int knock_decode(const unsigned char *buf, size_t len, struct knock *k)
                                   .bytes = le_get64(buf + 24),
                                   .reader = le_get64(buf + 64),
                                   .seen = le_get64(buf + 80),
-                                  .off = le_get32(buf + 72) == 1};
-    if (!knock_want_ok(&k->want) || le_get32(buf + 72) > 1 || le_get32(buf + 76) != 0 ||
+                                  .off = le_get32(buf + 72) == 1,
+                                  .follow = le_get32(buf + 76) == 1};
+    if (!knock_want_ok(&k->want) || le_get32(buf + 72) > 1 || le_get32(buf + 76) > 1 ||
+        (len == KNOCK_LEN && k->want.follow) ||
         (len == KNOCK_MAX &&
          (knock_names_decode(buf + KNOCK_LEN, &k->want) < 0 || k->want.group[0] == '\0')))
         goto inval;
@@ -180,6 +186,17 @@ int knock_decode(const unsigned char *buf, size_t len, struct knock *k)
 inval:
     errno = EPROTO;
     return -1;
+}
+
+void knock_claim_encode(const struct knock_claim *c, unsigned char buf[KNOCK_CLAIM_LEN])
+{
+    le_put64(buf, c->step);
+    le_put64(buf + 8, c->floor);
+}
+
+void knock_claim_decode(const unsigned char buf[KNOCK_CLAIM_LEN], struct knock_claim *c)
+{
+    *c = (struct knock_claim){.step = le_get64(buf), .floor = le_get64(buf + 8)};
 }
 
 bool knock_key_equal(const unsigned char *a, const unsigned char *b)

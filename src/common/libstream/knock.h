@@ -18,6 +18,7 @@
 #define KNOCK_MAX 280      /* bytes of a knock: KNOCK_LEN, or of a member of a group this */
 #define KNOCK_NAMES_LEN (KNOCK_MAX - KNOCK_LEN)
 #define KNOCK_WELCOME_LEN 40
+#define KNOCK_CLAIM_LEN 16 /* bytes of a claim */
 
 /* What happens to a step when the queue of a reader is full. */
 enum knock_policy {
@@ -41,6 +42,7 @@ struct knock_want {
      * the queue of the group */
     char group[KNOCK_GROUP_MAX + 1]; /* "": none */
     char key[KNOCK_VAR_MAX + 1];     /* variable; steps with equal values of it are kept in order */
+    bool follow; /* another writer hands out the steps, and members claim them here */
 };
 
 /* block, and 2 steps or 64 MiB, whichever is more. */
@@ -67,6 +69,15 @@ struct knock {
 size_t knock_encode(const struct knock *k, unsigned char buf[KNOCK_MAX]);
 /* 0, or -1 with EPROTO: not a message of a reader. */
 int knock_decode(const unsigned char *buf, size_t len, struct knock *k);
+/* What a member says to a writer that follows, once it has joined: it needs step `step`, and all
+ * steps before `floor` are done. */
+struct knock_claim {
+    uint64_t step; /* KNOCK_NO_STEP: none, `floor` is all */
+    uint64_t floor;
+};
+#define KNOCK_NO_STEP UINT64_MAX
+void knock_claim_encode(const struct knock_claim *c, unsigned char buf[KNOCK_CLAIM_LEN]);
+void knock_claim_decode(const unsigned char buf[KNOCK_CLAIM_LEN], struct knock_claim *c);
 /* Compares in constant time. */
 bool knock_key_equal(const unsigned char *a, const unsigned char *b);
 

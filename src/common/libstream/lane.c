@@ -1,6 +1,6 @@
 /* lane.c - steps on their way from one writer to one reader, in a page that both can write.
  *
- *    bytes 0..63     written by the writer: ended, writer_sleeps
+ *    bytes 0..63     written by the writer: ended, writer_sleeps, notes, floor, missing
  *    bytes 64..127   written by the reader: reader_sleeps, released
  *    then            LANE_SLOTS slots of 64 bytes: word, step, off, len, pin, pin_off, pin_len
  *
@@ -26,6 +26,10 @@
  * the two actions of each side ensures that at least one side sees the action of the other.
  * Writers sleep on the futex `released`; readers sleep on the descriptor of their connection, where
  * they learn of the writer's death as well.
+ *
+ * Beside steps, the writer passes two numbers, the newest of which counts: the floor of a group,
+ * and a step that is missing, plus 1.  `notes` counts them, so that a reader does not go to sleep
+ * between a number that it has not looked at and the bell.
  *
  * Invariants:
  *  1. tail <= mark <= next, next - tail <= LANE_SLOTS: the steps between tail and next are in
@@ -71,7 +75,11 @@ struct slot {
 struct page {
     _Atomic uint32_t ended;
     _Atomic uint32_t writer_sleeps;
-    char pad0[56];
+    _Atomic uint32_t notes;
+    uint32_t unused;
+    _Atomic uint64_t floor;
+    _Atomic uint64_t missing;
+    char pad0[32];
     _Atomic uint32_t reader_sleeps;
     _Atomic uint32_t released; /* counts releases; also incremented by lane_tx_kick() */
     char pad1[56];
@@ -284,6 +292,22 @@ void lane_tx_kick(lane_tx_t *l)
     futex_wake(&l->p->released);
 }
 
+static void note(lane_tx_t *l, _Atomic uint64_t *where, uint64_t number)
+{
+    atomic_store(where, number);
+    atomic_fetch_add(&l->p->notes, 1);
+}
+
+void lane_tx_floor(lane_tx_t *l, uint64_t floor)
+{
+    note(l, &l->p->floor, floor);
+}
+
+void lane_tx_missing(lane_tx_t *l, uint64_t step)
+{
+    note(l, &l->p->missing, step + 1);
+}
+
 void lane_tx_end(lane_tx_t *l, enum lane_end why)
 {
     atomic_store(&l->p->ended, (uint32_t)why);
@@ -294,6 +318,7 @@ void lane_tx_end(lane_tx_t *l, enum lane_end why)
 struct lane_rx {
     struct page *p;
     uint64_t cursor; /* next number to take */
+    uint32_t noted;  /* notes at the last call of lane_rx_sleep() */
 };
 
 lane_rx_t *lane_rx_create(void *page)
@@ -381,9 +406,12 @@ static bool something(lane_rx_t *l)
 
 bool lane_rx_sleep(lane_rx_t *l)
 {
+    uint32_t noted = l->noted;
+
     atomic_store(&l->p->reader_sleeps, 1);
     atomic_thread_fence(memory_order_seq_cst);
-    if (!something(l) && lane_rx_end(l) == LANE_OPEN)
+    l->noted = atomic_load(&l->p->notes);
+    if (!something(l) && lane_rx_end(l) == LANE_OPEN && l->noted == noted)
         return true;
     atomic_store(&l->p->reader_sleeps, 0);
     return false;
@@ -394,4 +422,14 @@ enum lane_end lane_rx_end(const lane_rx_t *l)
     uint32_t end = atomic_load(&l->p->ended);
 
     return end == LANE_OPEN || end == LANE_CLOSED ? (enum lane_end)end : LANE_EVICTED;
+}
+
+uint64_t lane_rx_floor(const lane_rx_t *l)
+{
+    return atomic_load(&l->p->floor);
+}
+
+uint64_t lane_rx_missing(const lane_rx_t *l)
+{
+    return atomic_load(&l->p->missing);
 }

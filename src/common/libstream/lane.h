@@ -73,6 +73,11 @@ bool lane_tx_sleep(lane_tx_t *l, uint32_t *seen);
  * the wait at once.  Another thread may use this end meanwhile. */
 void lane_tx_wait(lane_tx_t *l, uint32_t seen, double seconds);
 void lane_tx_kick(lane_tx_t *l);
+/* For groups over several writers (outlet_follow.c).  Pass two numbers to the reader beside the
+ * steps: all steps before `floor` are done; step `step` does not come here.  The caller rings the
+ * bell. */
+void lane_tx_floor(lane_tx_t *l, uint64_t floor);
+void lane_tx_missing(lane_tx_t *l, uint64_t step);
 /* Report to the reader that no more steps come. */
 void lane_tx_end(lane_tx_t *l, enum lane_end why);
 
@@ -87,9 +92,13 @@ void lane_rx_destroy(lane_rx_t *l);
 int lane_rx_take(lane_rx_t *l, struct lane_item *item);
 /* Release a step.  0, or -1 with EINVAL: it is not held. */
 int lane_rx_release(lane_rx_t *l, uint64_t number);
-/* Request a bell.  false: there is a step to take already, and no bell was requested. */
+/* Request a bell.  false: there is a step to take already, or the writer has passed a number since
+ * the last call, and no bell was requested. */
 bool lane_rx_sleep(lane_rx_t *l);
 /* To be called after lane_rx_take() has found no step; take once more afterwards. */
 enum lane_end lane_rx_end(const lane_rx_t *l);
+/* What the writer has passed last, 0 if nothing: the floor, and the missing step, plus 1. */
+uint64_t lane_rx_floor(const lane_rx_t *l);
+uint64_t lane_rx_missing(const lane_rx_t *l);
 
 #endif

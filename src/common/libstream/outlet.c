@@ -25,7 +25,8 @@
  * A blocking reader is offered the kept steps, and a step that was begun before it joined, even
  * beyond the bound of its queue: then the next step waits.
  *
- * The members of a group have one queue, which waits as `block` does: outlet_group.c.
+ * The members of a group have one queue, which waits as `block` does: outlet_group.c, and
+ * outlet_follow.c for the writers of ranks above 0.
  *
  * A pin block (stream_pin.c) is a piece of the same memory.  Each step refers to the pin block that
  * was current when the step was committed, so that all readers of the step find the same pinned
@@ -253,9 +254,9 @@ static void offer(outlet_t *o, struct outlet_conn *c, struct outlet_step *s)
 
 /* --- readers --- */
 
-static void set_wanted(outlet_t *o)
+void outlet_set_wanted(outlet_t *o)
 {
-    atomic_store(&o->wanted, o->nreaders > o->noff || o->keep > 0);
+    atomic_store(&o->wanted, o->nreaders > o->noff || o->keep > 0 || outlet_follow_wants(o));
 }
 
 /* Adopt the present options of a reader. */
@@ -291,7 +292,7 @@ void outlet_want(outlet_t *o, const struct knock_want *wants, size_t n)
         if (copy && hmap_put_u64(o->wants, wants[i].reader, copy) < 0)
             free(copy);
     }
-    set_wanted(o);
+    outlet_set_wanted(o);
     pthread_mutex_unlock(&o->lock);
 }
 
@@ -329,7 +330,7 @@ void outlet_joined(outlet_t *o, struct outlet_conn *c)
     if (o->seen < c->want.seen)
         o->seen = c->want.seen;
     pthread_cond_signal(&o->joined);
-    set_wanted(o);
+    outlet_set_wanted(o);
     if (c->group)
         outlet_group_joined(o, c);
     for (uint64_t i = o->nkept - n; i < o->nkept; i++)
@@ -352,7 +353,7 @@ void outlet_gone(outlet_t *o, struct outlet_conn *c)
     c->gone = true;
     o->nreaders--;
     o->noff -= c->want.off;
-    set_wanted(o);
+    outlet_set_wanted(o);
     lane_tx_kick(c->lane);
     if (c->pins == 0)
         reader_free(o, c);
@@ -481,7 +482,7 @@ int outlet_begin(outlet_t *o, uint64_t step, uint64_t size, double timeout, void
     if (!(s = calloc(1, sizeof(*s))))
         return errmsg_fail(err, ENOMEM, "out of memory for step %" PRIu64, step);
     pthread_mutex_lock(&o->lock);
-    for (outlet_reap(o); (c = blocked_by(o, step, size)) || (g = outlet_group_full(o, size));
+    for (outlet_reap(o); (c = blocked_by(o, step, size)) || (g = outlet_group_full(o, step, size));
          outlet_reap(o)) {
         if (now == 0.) {
             now = clock_now();
@@ -717,7 +718,7 @@ outlet_t *outlet_create(const struct outlet_opts *opts, errmsg_t *err)
     o->evict = opts->evict;
     o->knock = opts->knock > 0. ? opts->knock : KNOCK;
     o->keep = opts->keep;
-    set_wanted(o);
+    outlet_set_wanted(o);
     if (o->keep > LANE_SLOTS / 2)
         errmsg_fail(err, EINVAL, "a stream keeps at most %d steps", LANE_SLOTS / 2);
     else if (memory_open(o, opts->space > 0 ? opts->space : SPACE, err) == 0) {

@@ -4,7 +4,7 @@
  * user's process is closed at once; so is one that has not knocked correctly (knock.c) within 2
  * seconds (opts.knock), or shows a wrong capability.  Otherwise it gets the memory and the page of
  * a lane of its own, and is a reader until it ends.  A reader that sends anything more is dropped,
- * except that a member of a group sends a single byte for each released step.
+ * except that a member of a group sends a single byte for each released step, and claims (knock.h).
  *
  * Connections of other hosts come by TCP, and the same thread serves them (outlet_far.c): when
  * messages have come from them, when they can take more data, and when the bell rings because a
@@ -194,26 +194,38 @@ static void admit(outlet_t *o, struct outlet_conn *c)
     close(page);
 }
 
-/* A member of a group has released steps.  false: it has sent anything else. */
-static bool released(outlet_t *o, struct outlet_conn *c, ssize_t n)
+/* A member of a group has released steps, or claims one: `buf` has its first message, of n bytes.
+ * false: it has sent anything else, or left. */
+static bool member_says(outlet_t *o, struct outlet_conn *c, const unsigned char *buf, ssize_t n)
 {
-    char byte[2];
-    bool member;
+    unsigned char more[KNOCK_CLAIM_LEN + 1];
+    struct knock_claim claim;
+    bool released = false;
+    bool claims = false;
+    bool ok = n > 0;
 
+    for (int i = 0; ok && n > 0; i++) {
+        if (n == KNOCK_CLAIM_LEN && c->want.follow) {
+            knock_claim_decode(buf, &claim);
+            claims = true;
+        } else if (n == 1)
+            released = true;
+        else
+            ok = false;
+        if (!ok || i == LANE_SLOTS)
+            break; /* epoll(7) reports the rest again */
+        buf = more;
+        n = recv(c->fd, more, sizeof(more), MSG_DONTWAIT);
+        ok = n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+    }
     pthread_mutex_lock(&o->lock);
-    member = c->group != NULL;
-    pthread_mutex_unlock(&o->lock);
-    if (!member)
-        return false;
-    for (int i = 0; n == 1 && i < LANE_SLOTS; i++)
-        n = recv(c->fd, byte, sizeof(byte), MSG_DONTWAIT);
-    if (n != 1 && (n >= 0 || (errno != EAGAIN && errno != EINTR)))
-        return false;
-    pthread_mutex_lock(&o->lock);
-    if (c->group)
+    ok = ok && c->group;
+    if (ok && released)
         outlet_group_reap(o, c);
+    if (ok && claims)
+        outlet_follow_claim(o, c, &claim);
     pthread_mutex_unlock(&o->lock);
-    return true;
+    return ok;
 }
 
 static void conn_ready(outlet_t *o, struct outlet_conn *c)
@@ -229,7 +241,7 @@ static void conn_ready(outlet_t *o, struct outlet_conn *c)
     n = recv(c->fd, buf, sizeof(buf), MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (c->lane && released(o, c, n))
+    if (c->lane && member_says(o, c, buf, n))
         return;
     if (c->lane) {
         epoll_ctl(o->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL); /* the writer may still need `c` */

@@ -93,6 +93,8 @@ struct outlet_far {
     bool push;         /* steps are taken at once */
     bool member;       /* of a group, */
     bool acknowledged; /* to which a release is not yet acknowledged */
+    uint64_t floor;    /* as the last FAR_NOTE had it, */
+    uint64_t missing;  /* and its step, plus 1 */
     bool take;         /* the reader has requested a step, */
     bool wait;         /* or for the next one */
     bool ended;
@@ -324,6 +326,23 @@ static const struct held *redo(struct outlet_far *f)
     return h;
 }
 
+/* Pass on the numbers of a group that have changed.  false: there are none. */
+static bool note(struct outlet_far *f)
+{
+    uint64_t floor = lane_rx_floor(f->rx);
+    uint64_t missing = lane_rx_missing(f->rx);
+    struct far_msg m = {.type = FAR_NOTE, .step = KNOCK_NO_STEP, .len = floor};
+
+    if (floor == f->floor && missing == f->missing)
+        return false;
+    if (missing != f->missing)
+        m.step = missing - 1;
+    f->floor = floor;
+    f->missing = missing;
+    put_msg(f, &m);
+    return true;
+}
+
 /* Take the next step from the lane, if the reader may have one.  false: there is nothing to do
  * until the bell rings. */
 static bool next(outlet_t *o, struct outlet_far *f)
@@ -345,6 +364,8 @@ static bool next(outlet_t *o, struct outlet_far *f)
         offer(o, f, &h->item);
         return true;
     }
+    if (note(f))
+        return true;
     why = lane_rx_end(f->rx); /* before the lane is found empty */
     if (why == LANE_OPEN && !f->push && !f->take && !f->wait)
         return false;
@@ -520,8 +541,10 @@ static int push_out(outlet_t *o, struct outlet_far *f)
 /* --- input --- */
 
 /* Handle one message of the reader: 0, or -1: it is invalid. */
-static int message(outlet_t *o, struct outlet_far *f, const struct far_msg *m)
+static int message(outlet_t *o, struct outlet_conn *c, const struct far_msg *m)
 {
+    struct outlet_far *f = c->far;
+    struct knock_claim claim = {.step = m->step, .floor = m->len};
     struct held *h;
 
     switch (m->type) {
@@ -540,6 +563,13 @@ static int message(outlet_t *o, struct outlet_far *f, const struct far_msg *m)
         if (m->number != f->bulk.number && !(f->question && m->number == f->msg.number))
             release(f, h);
         o->progress = clock_now();
+        return 0;
+    case FAR_CLAIM:
+        if (!c->want.follow)
+            return -1;
+        pthread_mutex_lock(&o->lock);
+        outlet_follow_claim(o, c, &claim);
+        pthread_mutex_unlock(&o->lock);
         return 0;
     default: /* FAR_BYTES, FAR_BOX */
         if (f->question)
@@ -627,6 +657,7 @@ static int resume(outlet_t *o, struct outlet_conn *c, const struct far_hello *h,
     old->far->link = f->link;
     old->far->before = h->have;
     old->far->redo = h->have + 1;
+    old->far->floor = old->far->missing = 0; /* they are passed on again */
     old->far->more = true;
     old->shared = c->shared;
     f->link = NULL;
@@ -718,7 +749,7 @@ static int pull_in(outlet_t *o, struct outlet_conn *c)
             continue;
         }
         f->more = turn == MESSAGES;
-        if ((rc = f->rx ? message(o, f, &m) : admit(o, c)) != 0)
+        if ((rc = f->rx ? message(o, c, &m) : admit(o, c)) != 0)
             return rc;
         f->got = 0;
     }

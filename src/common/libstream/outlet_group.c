@@ -13,11 +13,17 @@
  * hash, which puts them into KEY_BUCKETS buckets: values of one bucket are in order as if they were
  * equal.  A step without the variable counts as one with an empty value.
  *
+ * The group may be one of a stream with several writers.  Then the writer of rank 0 hands out the
+ * steps in this way, and the others keep theirs until members claim and release them
+ * (outlet_follow.c).  For that, members learn the `floor` of the group with each step: the number
+ * of its first step that is not done.  They also learn it when a member has gone, and when no step
+ * is left but some were not given to the group.
+ *
  * Invariants:
  *  1. A step is in a group at most once, plus once for each evicted member that has it in its lane
  *     (`again`).
- *  2. `live` and `bytes` count the shares that are not `again`; `waiting` is in the order in which
- *     members get them.
+ *  2. `live` and `bytes` count the shares that are not `again`, which are those in `open`, by
+ *     rising number; `waiting` is in the order in which members get them.
  *  3. A member in `idle` has room for another step.  A member with room is in `idle`, unless its
  *     lane has no slot, because the member releases steps in another order than it got them.
  *  4. A bucket has an owner if and only if that member has steps of it that are not `again`.
@@ -41,24 +47,9 @@
 #define GROUPS_MAX 64 /* groups of a writer */
 #define KEY_BUCKETS 1024
 
-struct bucket {
+struct outlet_bucket {
     struct outlet_conn *owner; /* NULL: no member has a step of it */
     unsigned count;
-};
-
-struct outlet_group {
-    struct list_node node; /* in outlet.groups */
-    struct knock_want want;
-    struct list_node members; /* members that have joined and are not evicted */
-    struct list_node idle;
-    unsigned users; /* number of members that have entered and not left */
-    bool begun;     /* the first member has joined */
-    struct list_node waiting;
-    unsigned live;
-    uint64_t bytes;
-    double since; /* start of the time in which the writer has waited and nothing was released; 0:
-                   * it does not wait */
-    struct bucket *buckets; /* NULL: the group has no key */
 };
 
 /* --- shares --- */
@@ -81,40 +72,67 @@ static uint32_t bucket_of(outlet_t *o, const struct outlet_group *g, const struc
     return (uint32_t)(hash % KEY_BUCKETS);
 }
 
-static struct outlet_share *share_create(struct outlet_group *g, struct outlet_step *s,
-                                         uint32_t bucket)
+struct outlet_share *outlet_group_share(outlet_t *o, struct outlet_group *g, struct outlet_step *s,
+                                        uint32_t bucket)
 {
     struct outlet_share *sh = calloc(1, sizeof(*sh));
 
-    if (sh) {
-        sh->s = s;
-        sh->bucket = bucket;
-        s->refs++;
-        g->live++;
-        g->bytes += s->len;
+    if (!sh) {
+        o->stats.dropped++;
+        g->gap = true;
+        return NULL;
     }
+    sh->s = s;
+    sh->bucket = bucket;
+    s->refs++;
+    g->live++;
+    g->bytes += s->len;
+    list_init(&sh->node);
+    list_append(&g->open, &sh->open);
     return sh;
 }
 
-/* Exclude a share from the counts: it was released, or another one has replaced it. */
-static void share_uncount(struct outlet_group *g, const struct outlet_share *sh)
+void outlet_group_uncount(struct outlet_group *g, struct outlet_share *sh)
 {
-    INVARIANT(2, g->live > 0 && g->bytes >= sh->s->len);
+    INVARIANT(2, g->live > 0 && g->bytes >= sh->s->len && !list_empty(&sh->open));
+    list_remove(&sh->open);
     g->live--;
     g->bytes -= sh->s->len;
 }
 
-static void share_free(outlet_t *o, struct outlet_share *sh)
+void outlet_group_share_free(outlet_t *o, struct outlet_share *sh)
 {
+    list_remove(&sh->open);
     list_remove(&sh->node);
     outlet_unref(o, sh->s);
     free(sh);
 }
 
+/* The number of the first step that is not done. */
+static uint64_t floor_of(const outlet_t *o, const struct outlet_group *g)
+{
+    struct list_node *n = list_first(&g->open);
+
+    return n ? list_entry(n, struct outlet_share, open)->s->step : o->next_step;
+}
+
+/* Let all members learn the floor, apart from steps. */
+static void tell_floor(outlet_t *o, struct outlet_group *g)
+{
+    g->gap = false;
+    LIST_FOREACH(it, &g->members)
+    {
+        struct outlet_conn *c = list_entry(it, struct outlet_conn, member);
+
+        lane_tx_floor(c->lane, floor_of(o, g));
+        outlet_bell(o, c);
+    }
+}
+
 /* Note that a member no longer has a share of its bucket. */
 static void bucket_leave(struct outlet_group *g, const struct outlet_share *sh)
 {
-    struct bucket *b;
+    struct outlet_bucket *b;
 
     if (!g->buckets)
         return;
@@ -151,12 +169,14 @@ static bool give(outlet_t *o, struct outlet_group *g, struct outlet_conn *c,
     struct lane_item item = outlet_item(sh->s);
 
     list_remove(&c->idle);
-    if (!lane_tx_offer(c->lane, &item, sh))
+    if (!lane_tx_room(c->lane))
         return false;
+    lane_tx_floor(c->lane, floor_of(o, g));
+    lane_tx_offer(c->lane, &item, sh);
     list_remove(&sh->node);
     list_append(&c->held, &sh->node);
     if (g->buckets) {
-        struct bucket *b = &g->buckets[sh->bucket];
+        struct outlet_bucket *b = &g->buckets[sh->bucket];
 
         INVARIANT(4, !b->owner || b->owner == c);
         b->owner = c;
@@ -191,14 +211,14 @@ void outlet_group_offer(outlet_t *o, struct outlet_step *s)
         struct outlet_group *g = list_entry(it, struct outlet_group, node);
         struct outlet_share *sh;
 
-        if (list_empty(&g->members))
-            continue;
-        if (!(sh = share_create(g, s, bucket_of(o, g, s)))) {
-            o->stats.dropped++;
-            continue;
+        if (g->want.follow)
+            outlet_follow_offer(o, g, s);
+        else if (list_empty(&g->members))
+            g->gap = true;
+        else if ((sh = outlet_group_share(o, g, s, bucket_of(o, g, s)))) {
+            list_append(&g->waiting, &sh->node);
+            pump(o, g);
         }
-        list_append(&g->waiting, &sh->node);
-        pump(o, g);
     }
 }
 
@@ -231,11 +251,11 @@ static bool reap(outlet_t *o, struct outlet_group *g, struct outlet_conn *c)
     while ((sh = lane_tx_reap(c->lane))) {
         if (!sh->again) {
             bucket_leave(g, sh);
-            share_uncount(g, sh);
+            outlet_group_uncount(g, sh);
             g->since = 0.;
             any = true;
         }
-        share_free(o, sh);
+        outlet_group_share_free(o, sh);
     }
     return any;
 }
@@ -244,6 +264,10 @@ void outlet_group_reap(outlet_t *o, struct outlet_conn *c)
 {
     struct outlet_group *g = c->group;
 
+    if (g->want.follow) {
+        outlet_follow_reap(o, c);
+        return;
+    }
     if (!reap(o, g, c) || c->evicted)
         return;
     /* The member that has nothing to do comes first in the new order. */
@@ -253,6 +277,8 @@ void outlet_group_reap(outlet_t *o, struct outlet_conn *c)
     else if (has_room(c))
         list_append(&g->idle, &c->idle);
     pump(o, g);
+    if (g->gap && list_empty(&g->open))
+        tell_floor(o, g);
     pthread_cond_broadcast(&o->moved);
 }
 
@@ -269,18 +295,17 @@ static void hand_on(outlet_t *o, struct outlet_group *g, struct outlet_conn *c, 
         n = n->prev;
         if (sh->again) {
             if (!evicted)
-                share_free(o, sh);
+                outlet_group_share_free(o, sh);
             continue;
         }
-        if (evicted && !(next = share_create(g, sh->s, sh->bucket))) {
-            o->stats.dropped++;
+        if (evicted && !(next = outlet_group_share(o, g, sh->s, sh->bucket)))
             continue;
-        }
         bucket_leave(g, sh);
         if (evicted) {
-            share_uncount(g, sh);
+            list_remove(&next->open);
+            list_append(&sh->open, &next->open); /* before it */
+            outlet_group_uncount(g, sh);
             sh->again = true;
-            list_init(&next->node);
         } else
             list_remove(&sh->node);
         list_push(&g->waiting, &next->node);
@@ -297,9 +322,9 @@ static void evict(outlet_t *o, struct outlet_group *g, struct outlet_conn *c)
     while ((sh = lane_tx_drop(c->lane))) {
         if (!sh->again) { /* memory to hand it on was short */
             bucket_leave(g, sh);
-            share_uncount(g, sh);
+            outlet_group_uncount(g, sh);
         }
-        share_free(o, sh);
+        outlet_group_share_free(o, sh);
     }
     c->evicted = true;
     lane_tx_end(c->lane, LANE_EVICTED);
@@ -307,17 +332,35 @@ static void evict(outlet_t *o, struct outlet_group *g, struct outlet_conn *c)
     outlet_bell(o, c);
 }
 
+/* Evict the members that have steps. */
+static void evict_all(outlet_t *o, struct outlet_group *g)
+{
+    LIST_FOREACH_SAFE(it, tmp, &g->members)
+    {
+        struct outlet_conn *c = list_entry(it, struct outlet_conn, member);
+
+        if (!list_empty(&c->held))
+            evict(o, g, c);
+    }
+    pump(o, g);
+}
+
 /* --- waiting --- */
 
-struct outlet_group *outlet_group_full(outlet_t *o, uint64_t size)
+bool outlet_group_beyond(const struct outlet_group *g, uint64_t size)
+{
+    return g->live >= LANE_SLOTS ||
+           (g->live >= 2 && (size > g->want.bytes || g->bytes > g->want.bytes - size));
+}
+
+struct outlet_group *outlet_group_full(outlet_t *o, uint64_t step, uint64_t size)
 {
     LIST_FOREACH(it, &o->groups)
     {
         struct outlet_group *g = list_entry(it, struct outlet_group, node);
 
-        if (!list_empty(&g->members) &&
-            (g->live >= LANE_SLOTS ||
-             (g->live >= 2 && (size > g->want.bytes || g->bytes > g->want.bytes - size))))
+        if (!list_empty(&g->members) && outlet_group_beyond(g, size) &&
+            (!g->want.follow || outlet_follow_full(g, step)))
             return g;
         g->since = 0.;
     }
@@ -331,15 +374,11 @@ double outlet_group_wait(outlet_t *o, struct outlet_group *g, double now, double
     if (g->since == 0.)
         g->since = now;
     if (o->evict > 0. && now >= g->since + o->evict) {
-        LIST_FOREACH_SAFE(it, tmp, &g->members)
-        {
-            struct outlet_conn *c = list_entry(it, struct outlet_conn, member);
-
-            if (!list_empty(&c->held))
-                evict(o, g, c);
-        }
         g->since = now;
-        pump(o, g);
+        if (g->want.follow)
+            outlet_follow_evict(o, g);
+        else
+            evict_all(o, g);
         return now;
     }
     if (o->evict > 0. && until > g->since + o->evict)
@@ -350,14 +389,16 @@ double outlet_group_wait(outlet_t *o, struct outlet_group *g, double now, double
     return now;
 }
 
-/* The number of steps in groups. */
+/* The number of steps in groups.  What a group without members keeps here counts at rank 0. */
 static unsigned live(const outlet_t *o)
 {
     unsigned n = 0;
 
     LIST_FOREACH(it, &o->groups)
     {
-        n += list_entry(it, struct outlet_group, node)->live;
+        const struct outlet_group *g = list_entry(it, struct outlet_group, node);
+
+        n += g->want.follow && list_empty(&g->members) ? 0 : g->live;
     }
     return n;
 }
@@ -379,11 +420,11 @@ int outlet_drain(outlet_t *o, double timeout, errmsg_t *err)
 
 /* --- members --- */
 
-static void group_free(outlet_t *o, struct outlet_group *g)
+void outlet_group_free(outlet_t *o, struct outlet_group *g)
 {
     LIST_FOREACH_SAFE(it, tmp, &g->waiting)
     {
-        share_free(o, list_entry(it, struct outlet_share, node));
+        outlet_group_share_free(o, list_entry(it, struct outlet_share, node));
     }
     list_remove(&g->node);
     free(g->buckets);
@@ -394,7 +435,12 @@ void outlet_groups_close(outlet_t *o)
 {
     LIST_FOREACH(it, &o->groups)
     {
-        flush(o, list_entry(it, struct outlet_group, node));
+        struct outlet_group *g = list_entry(it, struct outlet_group, node);
+
+        if (g->want.follow)
+            outlet_follow_close(o, g);
+        else
+            flush(o, g);
     }
     LIST_FOREACH(it, &o->readers)
     {
@@ -402,7 +448,7 @@ void outlet_groups_close(outlet_t *o)
 
         LIST_FOREACH_SAFE(sh, tmp, &c->held)
         {
-            share_free(o, list_entry(sh, struct outlet_share, node));
+            outlet_group_share_free(o, list_entry(sh, struct outlet_share, node));
         }
         while (c->group && lane_tx_forget(c->lane))
             ;
@@ -410,15 +456,16 @@ void outlet_groups_close(outlet_t *o)
     }
     LIST_FOREACH_SAFE(it, tmp, &o->groups)
     {
-        group_free(o, list_entry(it, struct outlet_group, node));
+        outlet_group_free(o, list_entry(it, struct outlet_group, node));
     }
 }
 
 static struct outlet_group *group_create(outlet_t *o, const struct knock_want *want)
 {
     struct outlet_group *g = calloc(1, sizeof(*g));
+    bool ordered = want->key[0] != '\0' && !want->follow;
 
-    if (!g || (want->key[0] != '\0' && !(g->buckets = calloc(KEY_BUCKETS, sizeof(*g->buckets))))) {
+    if (!g || (ordered && !(g->buckets = calloc(KEY_BUCKETS, sizeof(*g->buckets))))) {
         free(g);
         return NULL;
     }
@@ -426,12 +473,14 @@ static struct outlet_group *group_create(outlet_t *o, const struct knock_want *w
     list_init(&g->members);
     list_init(&g->idle);
     list_init(&g->waiting);
+    list_init(&g->open);
     list_append(&o->groups, &g->node);
     return g;
 }
 
 int outlet_group_enter(outlet_t *o, struct outlet_conn *c)
 {
+    struct outlet_group *unused = NULL;
     struct outlet_group *g;
     unsigned n = 0;
 
@@ -441,16 +490,22 @@ int outlet_group_enter(outlet_t *o, struct outlet_conn *c)
     {
         g = list_entry(it, struct outlet_group, node);
         n++;
+        if (!unused && g->users == 0 && g->want.follow)
+            unused = g;
         if (strcmp(g->want.group, c->want.group) == 0) {
             if (strcmp(g->want.key, c->want.key) != 0)
                 return EEXIST;
+            if (g->want.follow != c->want.follow)
+                return EPROTO;
             c->group = g;
             g->users++;
             return 0;
         }
     }
-    if (n >= GROUPS_MAX)
+    if (n >= GROUPS_MAX && !unused)
         return EBUSY;
+    if (n >= GROUPS_MAX)
+        outlet_group_free(o, unused);
     if (!(g = group_create(o, &c->want)))
         return ENOMEM;
     c->group = g;
@@ -464,18 +519,20 @@ void outlet_group_joined(outlet_t *o, struct outlet_conn *c)
     uint64_t n = o->nkept < o->keep ? o->nkept : o->keep;
 
     list_append(&g->members, &c->member);
-    list_append(&g->idle, &c->idle);
+    if (!g->want.follow)
+        list_append(&g->idle, &c->idle);
     for (uint64_t i = o->nkept - n; !g->begun && i < o->nkept; i++) {
         struct outlet_step *s = o->kept[i % o->keep];
-        struct outlet_share *sh = share_create(g, s, bucket_of(o, g, s));
+        struct outlet_share *sh = outlet_group_share(o, g, s, bucket_of(o, g, s));
 
         if (sh)
             list_append(&g->waiting, &sh->node);
-        else
-            o->stats.dropped++;
     }
     g->begun = true;
-    pump(o, g);
+    if (!g->want.follow) {
+        lane_tx_floor(c->lane, floor_of(o, g));
+        pump(o, g);
+    }
 }
 
 void outlet_group_leave(outlet_t *o, struct outlet_conn *c)
@@ -484,6 +541,10 @@ void outlet_group_leave(outlet_t *o, struct outlet_conn *c)
 
     if (!g)
         return;
+    if (g->want.follow) {
+        outlet_follow_leave(o, c);
+        return;
+    }
     reap(o, g, c);
     list_remove(&c->member);
     list_remove(&c->idle);
@@ -493,8 +554,10 @@ void outlet_group_leave(outlet_t *o, struct outlet_conn *c)
     c->group = NULL;
     g->users--;
     if (g->users == 0 && list_empty(&g->waiting))
-        group_free(o, g);
-    else
+        outlet_group_free(o, g);
+    else {
         pump(o, g);
+        tell_floor(o, g);
+    }
     pthread_cond_broadcast(&o->moved);
 }

@@ -31,12 +31,31 @@ struct outlet_pin {
     unsigned refs; /* steps, and one while the next steps are to have it */
 };
 
-/* A share: a step that a group has (outlet_group.c). */
+/* A share: a step that a group has (outlet_group.c, outlet_follow.c). */
 struct outlet_share {
     struct list_node node; /* in outlet_group.waiting, or in outlet_conn.held */
+    struct list_node open; /* in outlet_group.open */
     struct outlet_step *s;
     uint32_t bucket; /* of its key */
-    bool again;      /* another member has it, too, because this one was evicted */
+    bool again;      /* another member, or the group itself, has it, too */
+};
+
+struct outlet_group {
+    struct list_node node; /* in outlet.groups */
+    struct knock_want want;
+    struct list_node members; /* members that have joined and are not evicted */
+    struct list_node idle;
+    unsigned users; /* number of members that have entered and not left */
+    bool begun;     /* the first member has joined */
+    struct list_node waiting;
+    struct list_node open; /* the shares that count, by number of the step */
+    unsigned live;
+    uint64_t bytes;
+    double since;   /* start of the time in which the writer has waited and nothing was released; 0:
+                     * it does not wait */
+    bool gap;       /* steps were not given to the group, and members have not been told */
+    uint64_t floor; /* as members have told: outlet_follow.c */
+    struct outlet_bucket *buckets; /* NULL: the group has no key */
 };
 
 /* A connection; that of a reader has a lane. */
@@ -65,6 +84,8 @@ struct outlet_conn {
     struct list_node member; /* in outlet_group.members */
     struct list_node idle;   /* in outlet_group.idle */
     struct list_node held;   /* shares, in the order in which they were given */
+    uint64_t claim;          /* of a writer that follows: the step that it needs, if it */
+    bool claims;             /* needs one that it was neither given nor told to be missing */
 };
 
 struct outlet {
@@ -134,8 +155,10 @@ void outlet_gone(outlet_t *o, struct outlet_conn *c);
 /* Ring the reader's bell if it sleeps. */
 void outlet_bell(outlet_t *o, struct outlet_conn *c);
 
+/* Adapt outlet_wanted(), with the lock: readers, or groups, have changed. */
+void outlet_set_wanted(outlet_t *o);
+
 /* Groups: outlet_group.c. */
-struct outlet_group;
 /* Enter a reader into its group; it joins before the lock is released: 0, or an errno. */
 int outlet_group_enter(outlet_t *o, struct outlet_conn *c);
 /* A member has joined. */
@@ -146,13 +169,38 @@ void outlet_group_leave(outlet_t *o, struct outlet_conn *c);
 void outlet_group_reap(outlet_t *o, struct outlet_conn *c);
 /* Give a step to each group that has members. */
 void outlet_group_offer(outlet_t *o, struct outlet_step *s);
-/* A group for which a step of this size has to wait, or NULL. */
-struct outlet_group *outlet_group_full(outlet_t *o, uint64_t size);
+/* A group for which this step, of this size, has to wait, or NULL. */
+struct outlet_group *outlet_group_full(outlet_t *o, uint64_t step, uint64_t size);
+/* Would a step of this size exceed the bound of the group's queue? */
+bool outlet_group_beyond(const struct outlet_group *g, uint64_t size);
+/* Give the group a share of a step: the caller adds it to a list.  NULL: memory is short, which
+ * counts as dropped. */
+struct outlet_share *outlet_group_share(outlet_t *o, struct outlet_group *g, struct outlet_step *s,
+                                        uint32_t bucket);
+/* Exclude a share from the counts: it was released, or another one has replaced it. */
+void outlet_group_uncount(struct outlet_group *g, struct outlet_share *sh);
+void outlet_group_share_free(outlet_t *o, struct outlet_share *sh);
+void outlet_group_free(outlet_t *o, struct outlet_group *g);
 /* Wait for room in the group until `until`, but not beyond the time of eviction; returns the time.
  * The lock is released meanwhile. */
 double outlet_group_wait(outlet_t *o, struct outlet_group *g, double now, double until);
 /* The writer ends: members get all waiting steps, regardless of their room. */
 void outlet_groups_close(outlet_t *o);
+
+/* Groups of a writer that does not hand out the steps: outlet_follow.c.  The functions of
+ * outlet_group.c call these. */
+void outlet_follow_offer(outlet_t *o, struct outlet_group *g, struct outlet_step *s);
+/* Is the group, whose bound is exceeded, to wait with a step? */
+bool outlet_follow_full(const struct outlet_group *g, uint64_t step);
+void outlet_follow_reap(outlet_t *o, struct outlet_conn *c);
+void outlet_follow_evict(outlet_t *o, struct outlet_group *g);
+void outlet_follow_leave(outlet_t *o, struct outlet_conn *c);
+void outlet_follow_close(outlet_t *o, struct outlet_group *g);
+/* A member claims a step.  No effect after the writer has ended. */
+void outlet_follow_claim(outlet_t *o, struct outlet_conn *c, const struct knock_claim *claim);
+/* Does any group without members still take steps? */
+bool outlet_follow_wants(const outlet_t *o);
+
 /* Wait on a condition of the outlet until a time of clock_now(), which may be INFINITY. */
 void outlet_cond_wait(outlet_t *o, pthread_cond_t *cond, double until);
 

@@ -73,7 +73,8 @@ struct flux_stream_opts {
      * closes the stream, or dies, go to another one.  `depth` is then for this member, and 1 by
      * default: it gets the next step when it has ended the last one; `bytes` is for the group, and
      * set by its first member. `key`: a variable; of steps with equal values of it, one is begun
-     * only when the preceding one was ended.  For streams with one writer. */
+     * only when the preceding one was ended.  If there are several writers, rank 0 hands out the
+     * steps, its values of `key` count, and a step that not all of them have goes to nobody. */
     const char *group;
     const char *key;
     /* The transport of the data: "auto" (shared memory on one host, else TCP), "tcp" or "ring"
@@ -121,8 +122,8 @@ struct flux_stream_opts {
  * message and EEXIST (there is a writer of this rank), EINVAL (a bad name or option, or a transform
  * that cannot be loaded; also EPERM or an error of reading it), ETIMEDOUT
  * (not all writers, or readers, have come), EHOSTUNREACH (a writer cannot be reached from here),
- * EOPNOTSUPP (a group, and several writers), EEXIST (the group has another key), EINTR, ENOSYS (the
- * session has no module `stream`), or another errno. */
+ * EEXIST (the group has another key), EINTR, ENOSYS (the session has no module `stream`), or
+ * another errno. */
 flux_stream_t *flux_stream_open(flux_t *h, const char *name, enum flux_stream_mode mode,
                                 const struct flux_stream_opts *opts, errmsg_t *err);
 /* Close a stream.  Readers of a closed writer get the steps that it has ended, and then the end.

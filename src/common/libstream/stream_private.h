@@ -31,6 +31,13 @@ struct stream_source {
     bool more;      /* the module will say that again */
     uint64_t last;  /* number of the last step that has come, plus 1; 0: none */
     bool polled;    /* in the set of flux_stream_pollfd() */
+    /* Of a member of a group, and a writer that follows: see stream_group.c. */
+    uint64_t claimed;          /* the step that was claimed, plus 1; 0: none */
+    uint64_t told;             /* the floor that the writer knows */
+    bool closed;               /* nothing more comes */
+    struct inlet_step *parked; /* steps that were taken, and are not the one that is needed */
+    size_t nparked;
+    size_t parked_room;
     bool has[2];
     struct inlet_step steps[2]; /* HEAD, and what follows it if that was looked for */
     block_t *block;             /* of the head, once it was asked for */
@@ -251,6 +258,22 @@ int stream_writer_take(flux_stream_t *s, errmsg_t *err);
 /* Notify and hear the module, each if it is time for it.  0, or -1 if the stream was removed. */
 int stream_writer_report(flux_stream_t *s, errmsg_t *err);
 void stream_writer_close(flux_stream_t *s);
+/* Take a step of a source as its head, or the next one.  1; 0: none has come; -1. */
+int stream_reader_take(flux_stream_t *s, struct stream_source *src, int slot, errmsg_t *err);
+/* Release the head of a source, if it has one. */
+void stream_reader_release(struct stream_source *src);
+/* Is this reader a member of a group, and are there several writers? */
+static inline bool stream_group_shared(const flux_stream_t *s)
+{
+    return s->want.group[0] != '\0' && s->nsources > 1;
+}
+/* Make the heads of all sources the next step of the group for this member.  1; 0: not now; -1 with
+ * an error message, and ENODATA at the end of the stream. */
+int stream_group_agree(flux_stream_t *s, errmsg_t *err);
+/* Pass on to the writers that follow which steps are done. */
+void stream_group_tell(flux_stream_t *s);
+/* The source gets another writer, or none. */
+void stream_group_reset(struct stream_source *src);
 /* Read messages of the module for `seconds`.  0; -1: there is none, and errno is ETIMEDOUT if one
  * may still come, ECANCELED if the stream was removed. */
 int stream_reader_hear(flux_stream_t *s, double seconds);

@@ -10,11 +10,13 @@
  * Invariants:
  *  1. The head of a source is a step that was taken and not released.  While a step is begun, the
  *     heads of all sources have its number.
- *  2. The number of a begun step is larger than all before; but in a group, which has one writer, a
- *     step may come that another member had before.
+ *  2. The number of a begun step is larger than all before; but in a group, a step may come that
+ *     another member had before.
  *
- * A member of a group acknowledges a step by releasing it.  It therefore releases only ended steps,
- * also when the stream is closed: after the end of the connection, another member gets the others.
+ * A member of a group acknowledges a step by releasing it.  If there are several writers, that of
+ * rank 0 has given it the step, and the others are asked for it (stream_group.c).  It therefore
+ * releases only ended steps, also when the stream is closed: after the end of the connection,
+ * another member gets the others.
  *
  * A reader that stays does not end with a writer.  It reads the remaining steps of that writer, and
  * then waits, with the steps of the others, until the module names a writer that has taken the
@@ -65,6 +67,11 @@ static void release(struct stream_source *src, int slot)
         inlet_release(src->in, &src->steps[slot]);
 }
 
+void stream_reader_release(struct stream_source *src)
+{
+    release(src, HEAD);
+}
+
 /* Make the step that follows the head, if there is one, the head. */
 static void shift(struct stream_source *src)
 {
@@ -90,6 +97,7 @@ void stream_reader_close(flux_stream_t *s)
         block_destroy(s->sources[i].block);
         block_destroy(s->sources[i].pinned);
         inlet_destroy(s->sources[i].in);
+        free(s->sources[i].parked);
         free(s->sources[i].address);
         free(s->sources[i].gone);
         json_decref(s->sources[i].next);
@@ -140,7 +148,9 @@ static int source_open(flux_stream_t *s, const struct stream_member *m, double t
         hex_decode(key, m->key, sizeof(key)) < 0)
         return errmsg_fail(err, EPROTO, "stream '%s' has a writer that is malformed", s->name);
     inlet_destroy(src->in);
+    stream_group_reset(src);
     free(src->address);
+    s->want.follow = s->want.group[0] != '\0' && m->rank > 0;
     s->want.seen = s->took.step;
     src->writer = m->writer;
     src->epoch = m->epoch;
@@ -170,10 +180,6 @@ static int members_open(flux_stream_t *s, const struct stream_members *ms, doubl
                                ms->size, s->name);
         s->nsources = ms->size;
     }
-    if (s->want.group[0] != '\0' && ms->size > 1)
-        return errmsg_fail(err, EOPNOTSUPP,
-                           "stream '%s' has %u writers: a group shares the steps of one", s->name,
-                           ms->size);
     s->want.off = ms->off;
     stream_attach_heard(s, ms->attached, ms->transforms);
     json_array_foreach(ms->writers, i, item)
@@ -286,6 +292,8 @@ int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
             return errmsg_fail(err, ECANCELED, "stream '%s' was removed", s->name);
     }
     s->counted = clock_now();
+    if (stream_group_shared(s))
+        stream_group_tell(s);
     return 0;
 }
 
@@ -435,6 +443,7 @@ static int source_lost(flux_stream_t *s, struct stream_source *src, errmsg_t *er
     s->left[s->nleft++] = src->in;
     inlet_hollow(src->in);
     src->in = NULL;
+    stream_group_reset(src);
     block_destroy(src->pinned);
     src->pinned = NULL;
     free(src->gone);
@@ -470,8 +479,7 @@ static int source_wait(flux_stream_t *s, struct stream_source *src, double secon
     return rc;
 }
 
-/* Take the head of a source, or the step that follows it.  1; 0: none has arrived; -1. */
-static int source_take(flux_stream_t *s, struct stream_source *src, int slot, errmsg_t *err)
+int stream_reader_take(flux_stream_t *s, struct stream_source *src, int slot, errmsg_t *err)
 {
     int rc;
 
@@ -482,15 +490,15 @@ static int source_take(flux_stream_t *s, struct stream_source *src, int slot, er
     if (!src->in)
         return 0;
     rc = inlet_take(src->in, &src->steps[slot], err);
-    if (rc < 0 && s->stay && slot == HEAD && (errno == ECONNRESET || errno == ENODATA)) {
+    if (rc < 0 && s->stay && slot == HEAD && src->nparked == 0 &&
+        (errno == ECONNRESET || errno == ENODATA))
         return source_lost(s, src, err);
-    }
     if (rc < 0 && errno == ECONNRESET && slot == HEAD) {
         why(s, src, err);
         errno = ECONNRESET;
     }
     src->has[slot] = rc == 1;
-    if (rc == 1)
+    if (rc == 1 && src->last <= src->steps[slot].step) /* they may fall in a group */
         src->last = src->steps[slot].step + 1;
     return rc;
 }
@@ -516,9 +524,9 @@ static int sources_wait(flux_stream_t *s, double seconds, errmsg_t *err)
             s->took.waited += clock_now() - begin;
             return rc;
         }
-        p[i].fd = src->has[HEAD] ? -1 : inlet_fd(src->in);
+        p[i].fd = src->has[HEAD] || src->closed ? -1 : inlet_fd(src->in);
         p[i].events = POLLIN;
-        if (!src->has[HEAD] && !inlet_sleep(src->in))
+        if (p[i].fd >= 0 && !inlet_sleep(src->in))
             sleep = false;
     }
     if (sleep)
@@ -527,7 +535,7 @@ static int sources_wait(flux_stream_t *s, double seconds, errmsg_t *err)
              : seconds > 0. ? (int)(seconds * 1e3) + 1
                             : 0);
     for (uint32_t i = 0; i < s->nsources; i++) {
-        if (!s->sources[i].has[HEAD])
+        if (p[i].fd >= 0)
             inlet_wake(s->sources[i].in);
     }
     free(p);
@@ -549,14 +557,15 @@ int flux_stream_pollfd(flux_stream_t *s, errmsg_t *err)
     for (uint32_t i = 0; i < s->nsources; i++) {
         struct stream_source *src = &s->sources[i];
         struct epoll_event ev = {.events = EPOLLIN};
+        bool wait = !src->has[HEAD] && !src->closed;
 
         /* Sources that have a step are not in the set: the end of their connection would be
          * reported repeatedly. */
-        if (src->polled != !src->has[HEAD] &&
+        if (src->polled != wait &&
             epoll_ctl(s->poll_fd - 1, src->polled ? EPOLL_CTL_DEL : EPOLL_CTL_ADD,
                       inlet_fd(src->in), &ev) < 0)
             return errmsg_fail(err, errno, "stream '%s': %s", s->name, strerror(errno));
-        src->polled = !src->has[HEAD];
+        src->polled = wait;
         if (src->polled && !inlet_sleep(src->in))
             return errmsg_fail(err, EAGAIN, "stream '%s' may have a step", s->name);
     }
@@ -576,7 +585,7 @@ static int agree(flux_stream_t *s, int slot, uint64_t least, errmsg_t *err)
         struct stream_source *src = &s->sources[i];
         int rc;
 
-        while ((rc = source_take(s, src, slot, err)) == 1 && src->steps[slot].step < target)
+        while ((rc = stream_reader_take(s, src, slot, err)) == 1 && src->steps[slot].step < target)
             release(src, slot);
         if (rc < 0 || (rc == 0 && slot == NEXT))
             return rc;
@@ -607,7 +616,8 @@ static int begin(flux_stream_t *s, uint64_t which, double until, double timeout,
     if (s->want.group[0] != '\0' && which != FLUX_STREAM_NEXT)
         return errmsg_fail(err, EINVAL, "a member of a group of stream '%s' reads the next step",
                            s->name);
-    while ((rc = agree(s, HEAD, least, err)) == 0) {
+    while ((rc = stream_group_shared(s) ? stream_group_agree(s, err)
+                                        : agree(s, HEAD, least, err)) == 0) {
         double left = until - clock_now();
 
         if (last)

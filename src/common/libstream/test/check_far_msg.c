@@ -98,15 +98,17 @@ END_TEST
 /* Each type has its side, its numbers and its payload. */
 START_TEST(strict)
 {
-    for (uint32_t type = 0; type < 13; type++) {
+    for (uint32_t type = 0; type < 15; type++) {
         for (unsigned bit = 0; bit < 4; bit++) {
             unsigned char head[FAR_HEAD_LEN] = {0};
             struct far_msg m;
-            bool reader = type >= FAR_TAKE && type <= FAR_BOX;
-            bool writer = (type >= FAR_STEP && type <= FAR_END) || type == FAR_PINNED;
-            static const uint8_t uses[13] = {
+            bool reader = (type >= FAR_TAKE && type <= FAR_BOX) || type == FAR_CLAIM;
+            bool writer =
+                (type >= FAR_STEP && type <= FAR_END) || type == FAR_PINNED || type == FAR_NOTE;
+            static const uint8_t uses[15] = {
                 [FAR_STEP] = 0xf,  [FAR_AGAIN] = 0xe, [FAR_DATA] = 0xa, [FAR_END] = 0x2,
-                [FAR_RELEASE] = 2, [FAR_BYTES] = 0xe, [FAR_BOX] = 7,    [FAR_PINNED] = 3};
+                [FAR_RELEASE] = 2, [FAR_BYTES] = 0xe, [FAR_BOX] = 7,    [FAR_PINNED] = 3,
+                [FAR_CLAIM] = 0xc, [FAR_NOTE] = 0xc};
 
             le_put32(head, type);
             if (type == FAR_END)
