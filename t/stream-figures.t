@@ -48,6 +48,8 @@ if command -v gnuplot >/dev/null; then
     is "$status/$(find made -name "*.svg" | wc -l)" "0/$(wc -w <<<"$drawn")" "they are drawn anew from the table"
 fi
 exits 2 "an option that there is not" "$figures" -x
+exits 1 "no runs" "$figures" -n 0 -b "$BUILDDIR"
+like "$err" "'0' is not a number of runs" "are told"
 exits 1 "a measurement that there is not" "$figures" -b "$BUILDDIR" -m weather
 like "$err" "'weather' is not one of crack, plasma, join and throughput" "is told"
 exits 1 "what was not measured" "$figures" -b "$BUILDDIR" -d -o none

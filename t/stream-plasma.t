@@ -45,6 +45,11 @@ like "$out" "11 steps of particles: [1-9][0-9]* bins differ" "is found"
 
 exits 2 "an option that there is not" "$plasma" --cells=3
 like "$err" "'--cells=3' is not an option" "is told"
+exits 2 "a number of tasks that is not one" "$plasma" --ranks=many
+like "$err" "'many' is not a number" "is told"
+exits 2 "a mesh of one dimension" "$plasma" --mesh=64
+like "$err" "--mesh=64: it has columns and rows" "is told"
+exits 2 "a stage without tasks" "$plasma" --histograms=0
 exits 1 "more tasks than cores" "$FLUX" env "$plasma" --ranks=1000
 like "$err" "cores are free, and the stages, which run together, need 1006" "are not begun"
 exits 2 "a text that is not a number" "$FLUX" env /usr/bin/python3 -B "$SRCDIR/examples/plasma/histogram.py" mesh --readers=x
