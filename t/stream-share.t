@@ -7,7 +7,7 @@
 # shellcheck source=t/stream/lib.sh
 . "$SRCDIR/t/stream/lib.sh"
 if ! netns_possible; then
-    skip 46 "no network namespaces without more privileges"
+    skip 51 "no network namespaces without more privileges"
     finish
     exit
 fi
@@ -49,7 +49,8 @@ is $? 0 "FLUX_STREAM_SHARE=no overrules the session"
 go w
 ended w 1
 
-before=$(connections)
+none=$(connections)
+before=$none
 for i in 0 1 2 3 4 5 6 7; do
     host_peer w$i 0 write heat 30 $i 8 ready=1 wait=5
 done
@@ -76,7 +77,7 @@ for i in 0 1 2 3 4 5 6 7; do
     wait "${pid[w$i]}"
 done
 unshared() {
-    [ "$(connections)" = "$before" ]
+    [ "$(connections)" = "$none" ]
 }
 wait_until 20 unshared
 pass "the connection ends with the last reader"
@@ -89,6 +90,10 @@ relay 0
 relay 1
 exits 1 "a second relay" in_ns 1 "$FLUX" stream relay --interface=eth0
 like "$err" "has one of this user already" "is refused"
+
+one_connection() {
+    [ "$(connections)" = "$((none + 1))" ]
+}
 
 # A reader that has stopped does not hold up those of another stream.
 host_peer w 0 write stuck 3000 0 1 ready=1
@@ -124,7 +129,13 @@ stranger() { # BYTES: says them to the relay of the first host, and waits until 
     [ $? != 124 ]
 }
 ok "a stranger that says garbage is disconnected" stranger "$(printf '%0200d' 7)"
-hello='FLUXSHAR\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+greeting() { # ADDRESS: that of a relay
+    printf 'FLUXSHAR\1'
+    head -c 15 /dev/zero
+    printf %s "$1"
+    head -c $((256 - ${#1})) /dev/zero
+}
+hello=$(greeting '' | od -An -v -to1 | sed 's/ /\\/g' | tr -d '\n')
 zeros='\0\0\0\0\0\0\0\0'
 ok "one that sends data of a channel that is too large" stranger "$hello"'\2\0\0\0\1\0\0\0\1\0\1\0\0\0\0\0'"$zeros"
 ok "one that opens channel 0" stranger "$hello"'\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'"$zeros"
@@ -138,6 +149,24 @@ ended stopped
 is "$last" "0-2999 3000 the end " "the stopped reader goes on"
 wait "${pid[w]}" "${pid[v]}"
 
+# One that says that it is the relay of the second host, as which it gets no reader.
+greeting "tcp://10.80.1.2:$(printf %d "$(port_of "$(in_peer "${relays[1]}")")")" >claim
+wait_until 20 unshared
+# shellcheck disable=SC2016 # for the inner shell
+in_ns 1 bash -c 'exec 3<>"/dev/tcp/10.80.1.1/$0" && cat claim >&3 && exec cat <&3 >claimed' "$port" &
+stranger=$!
+wait_until 20 one_connection
+host_peer v 1 write true 5 0 1 ready=1
+opened v
+host_peer r 0 read true
+opened r
+go v
+ended r
+is "$last" "0-4 5 the end " "a stranger that claims to be a relay does not keep readers from it"
+is "$(od -An -tx1 -v -N8 claimed)" " 05 00 00 00 00 00 00 00" "it is only asked to prove that"
+kill "$(in_peer $stranger)"
+wait $stranger 2>/dev/null
+wait "${pid[v]}"
 kill -TERM "$(in_peer "${relays[0]}")" "$(in_peer "${relays[1]}")"
 wait "${relays[0]}"
 is $? 0 "SIGTERM ends a relay"
@@ -158,6 +187,7 @@ kill_relays() { # HOST...
 beyond() { # STEP
     above flows step "$1"
 }
+wait_until 20 unshared
 for victims in 1 0 "0 1"; do
     host_peer w 0 write flows 400 0 1 ready=1
     host_peer v 1 write back 400 0 1 ready=1
@@ -171,6 +201,9 @@ for victims in 1 0 "0 1"; do
     for i in block newest plain member r; do
         opened $i
     done
+    # Both relays may have connected to the other one.
+    wait_until 20 one_connection
+    pass "streams in both directions have one connection"
     "$FLUX" stream throttle flows 100
     "$FLUX" stream throttle back 100
     go w
@@ -239,7 +272,7 @@ kill_relays 0
 kill -KILL "$(in_peer "${pid[w]}")"
 wait "${pid[w]}" "${relays[0]}" 2>/dev/null
 ended r
-like "$last" "stream 'again'.*rank 0 of the writers has died" "a reader is told if the writer has ended, too"
+like "$last" "stream 'again': .*rank 0 of the writers has died" "a reader is told if the writer has ended, too"
 wait_until 20 unrelayed 0
 wait_until 20 unrelayed 1
 hosts_end

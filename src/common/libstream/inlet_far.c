@@ -18,8 +18,8 @@
  *     discarded.
  *
  * Failure: any invalid message ends this inlet, and so does the end of the connection, unless that
- * went through relays and is resumed (inlet_far_join.c).  Steps that were announced before can still
- * be taken, and values that have arrived stay; other values are an error.
+ * went through relays and is resumed (inlet_far_join.c).  Steps that were announced before can
+ * still be taken, and values that have arrived stay; other values are an error.
  */
 #include "config.h"
 #include <errno.h>
@@ -149,8 +149,7 @@ static int ended(const inlet_far_t *f, errmsg_t *err)
                            "up: release steps earlier, or choose another policy");
     if (f->gave_up)
         return errmsg_fail(err, ECONNRESET,
-                           "a relay has ended, or a host is cut off, and the writer of the stream "
-                           "cannot be reached again: %s",
+                           "a relay has ended, and the writer cannot be reached again: %s",
                            f->why.text);
     if (f->errnum == ECONNRESET || f->errnum == EPIPE)
         return errmsg_fail(err, ECONNRESET, "the writer of the stream has died");

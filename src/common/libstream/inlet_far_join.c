@@ -3,9 +3,9 @@
  * A connection through relays (share.h) that is closed in both directions was cut: a relay has
  * ended, or cannot reach the other one.  The writer keeps the lane of this reader for a while
  * (outlet_far.c), and this end connects again, with a hello that says up to which number steps have
- * come.  Then it releases the steps up to there that it does not hold, since the writer may not have
- * heard of that, asks again for values that it waits for, and goes on.  So no step is lost, and none
- * comes twice.
+ * come.  Then it releases the steps up to there that it does not hold, since the writer may not
+ * have heard of that, asks again for values that it waits for, and goes on.  So no step is lost,
+ * and none comes twice.
  *
  *    state      meaning                       left when
  *    joined     there is a link               it is cut: lost
@@ -21,8 +21,8 @@
  * Failure: if another process answers at an address of the writer, or the connection is refused,
  * the next address is tried.  A connection that ends before the greeting, or is reset before the
  * response, was closed because the writer had too many others: it is tried again, after the other
- * addresses, until the timeout of opening.  Through relays that is tried only once, and then
- * without them.
+ * addresses, until the timeout of opening.  Through relays that is tried RELAY_TRIES times more,
+ * and then without them.
  */
 #include "config.h"
 #include <errno.h>
@@ -40,6 +40,7 @@
 #include "libutil/strutil.h"
 
 #define AGAIN_MS 10 /* pause before the next attempt to connect */
+#define RELAY_TRIES 3
 #define ATTEMPT 1.
 #define ALONE 2.
 #define PAUSE_LEAST 0.01
@@ -53,6 +54,14 @@ struct words {
     unsigned char hello[FAR_HELLO_LEN];
     unsigned char welcome[FAR_WELCOME_LEN];
 };
+
+/* Has a connection through relays been closed in both directions, and not by the writer? */
+static bool hung(int fd)
+{
+    struct pollfd p = {.fd = fd};
+
+    return poll(&p, 1, 0) == 1 && (p.revents & (POLLHUP | POLLERR)) != 0;
+}
 
 /* Receive exactly `len` bytes.  0, or -1: ENODATA if the writer has closed the connection. */
 static int receive(inlet_far_t *f, void *buf, size_t len, double until)
@@ -121,6 +130,8 @@ static int knock(inlet_far_t *f, const struct inlet_far_opts *opts, const char *
                            "cannot write to the writer of a stream at %.100s: %s", address,
                            strerror(errno));
     if (receive(f, say->welcome, sizeof(say->welcome), until) < 0) {
+        if (errno == ENODATA && str_starts(address, SHARE_PREFIX) && hung(far_link_fd(f->link)))
+            return errmsg_fail(err, ECONNRESET, "a relay on the way to %.100s has ended", address);
         if (errno == ENODATA)
             return errmsg_fail(err, EACCES,
                                "the writer at %.100s refuses the capability: the stream may have "
@@ -160,6 +171,7 @@ static int find_way(inlet_far_t *f, const struct inlet_far_opts *opts, bool shar
     unsigned char wrong[FAR_ADDR_MAX] = {0}; /* by number of the address */
     enum reached best = NOBODY;
     unsigned left = choose(opts->address, share, wrong);
+    unsigned tries = 0; /* through relays */
     int errnum = EHOSTUNREACH;
 
     errmsg_set(err, "the writer of a stream has no address for this reader");
@@ -177,7 +189,8 @@ static int find_way(inlet_far_t *f, const struct inlet_far_opts *opts, bool shar
                 continue;
             if (knock(f, opts, one, h, now + (until - now) / rest--, say, w, &how, &e) == 0)
                 return 0;
-            later = errno == ECONNRESET && clock_now() < until && (how == WRITER || !share);
+            later = errno == ECONNRESET && clock_now() < until &&
+                    (how == WRITER || !share || tries++ < RELAY_TRIES);
             if (how >= best) {
                 best = how;
                 errnum = errno;
@@ -314,13 +327,6 @@ static void timer_set(inlet_far_t *f, double seconds)
     struct itimerspec t = {.it_value = {(time_t)whole, (long)(rest * 1e9)}};
 
     timerfd_settime(f->timer_fd, 0, &t, NULL);
-}
-
-static bool hung(int fd)
-{
-    struct pollfd p = {.fd = fd};
-
-    return poll(&p, 1, 0) == 1 && (p.revents & (POLLHUP | POLLERR)) != 0;
 }
 
 /* What was on its way is gone. */

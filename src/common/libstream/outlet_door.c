@@ -12,8 +12,8 @@
  * steps.
  *
  * Connections that hosts share come as descriptors from the relay of this host (share.h), and are
- * like those by TCP after that.  If the relay ends, the writer registers with the next one, which it
- * may have to start, and readers whose connections were cut come back.
+ * like those by TCP after that.  If the relay ends, the writer registers with the next one, which
+ * it may have to start, and readers whose connections were cut come back.
  *
  * Invariants:
  *  1. At most KNOCKING_MAX connections of this host knock, and as many of other hosts, and there
@@ -371,9 +371,9 @@ static bool door_ready(outlet_t *o, int listen_fd)
     return true;
 }
 
-/* The relay of this host passes a connection of another host; or has ended, and the writer registers
- * with the next one.  Readers whose connections it had come back, also after the end of the
- * stream. */
+/* The relay of this host passes a connection of another host; or has ended, and the writer
+ * registers with the next one.  Readers whose connections it had come back, also after the end of
+ * the stream. */
 static void share_ready(outlet_t *o)
 {
     struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &o->far.share};

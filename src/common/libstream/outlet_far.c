@@ -28,9 +28,9 @@
  *  3. Memory for a connection that was not admitted is constant.
  *
  * A connection through relays (share.h) that is closed in both directions is lost, since a relay
- * has ended: the reader may live.  It keeps its lane and what it holds for half of the silence after
- * which a host is gone.  When it resumes, with the number of the last step that has come, later
- * steps that it holds are announced again, and it releases those that it does not hold.
+ * has ended: the reader may live.  It keeps its lane and what it holds for half of the silence
+ * after which a host is gone.  When it resumes, with the number of the last step that has come,
+ * later steps that it holds are announced again, and it releases those that it does not hold.
  *
  * Failure: if another connection fails, or its host is silent, the reader counts as gone.
  */
@@ -625,8 +625,8 @@ static int lane_open(struct outlet_conn *c)
     return -1;
 }
 
-/* The connection that a reader wants to go on, whether its loss was noticed or not; NULL: it was not
- * admitted, or its time is over. */
+/* The connection that a reader wants to go on, whether its loss was noticed or not; NULL: it was
+ * not admitted, or its time is over. */
 static struct outlet_conn *lost_find(outlet_t *o, const struct far_hello *h)
 {
     LIST_FOREACH(it, &o->fars)

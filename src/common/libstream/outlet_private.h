@@ -218,8 +218,8 @@ struct outlet_far *outlet_far_create(int fd);
 void outlet_far_destroy(struct outlet_far *f); /* NULL-safe */
 /* Send the greeting to a new connection.  -1: it cannot be sent. */
 int outlet_far_greet(struct outlet_conn *c);
-/* Handle input, if `readable`, and send pending output.  0; -1: the reader is gone, or not admitted;
- * 1: a lost reader has come back by this connection, which is freed. */
+/* Handle input, if `readable`, and send pending output.  0; -1: the reader is gone, or not
+ * admitted; 1: a lost reader has come back by this connection, which is freed. */
 int outlet_far_serve(outlet_t *o, struct outlet_conn *c, bool readable);
 int outlet_far_fd(const struct outlet_conn *c);
 /* Is there input that it has not read yet? */

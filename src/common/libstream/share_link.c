@@ -3,10 +3,19 @@
  * Between two relays goes a sequence of frames, each a head of 24 bytes and for DATA as many bytes
  * as it says (doc/stream-format.rst):
  *
- *    OPEN    channel, token   by the relay of readers: a reader wants the writer with this token
+ *    OPEN    channel, token   by the relay of a reader, which wants the writer with this token
  *    DATA    channel, bytes   what one end has said to the other
  *    CREDIT  channel, bytes   as many were passed on: as many more may be sent
  *    CLOSE   channel          this end is gone
+ *    CHALLENGE token          to the relay that has connected: prove that you are the one as which
+ *                             you have come
+ *    PROOF   token            a hash of that, under its key, of both addresses
+ *
+ * A connection serves both directions: the relay that has connected says its address, and the
+ * other one uses the connection for its own readers of writers there.  Before it does, it has that
+ * address proved with the key that goes with it, which it has from the reader, and this from the
+ * session: a stranger at the same address, such as another user, does not get what is for the
+ * relay.  Relays that connect to each other at the same time end up with one connection: greeted().
  *
  * At most WINDOW bytes of a channel are on the way in one direction, and in memory of the relay at
  * the end, so that a reader that does not read holds up nobody else.  Channels of a connection that
@@ -40,17 +49,29 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "libstream/share_private.h"
+#include "libutil/clock.h"
 #include "libutil/fdpass.h"
 #include "libutil/invariant.h"
 #include "libutil/le.h"
+#include "libutil/siphash.h"
 
 #define WINDOW ((size_t)1 << 20)
 #define OUT_LEAST (SHARE_HEAD_LEN + 16384) /* room in the buffer for a frame of data */
 
-enum { FRAME_OPEN = 1, FRAME_DATA, FRAME_CREDIT, FRAME_CLOSE };
+#define PROOF_SECONDS 2. /* time that the other relay has for a proof */
+
+enum {
+    FRAME_OPEN = 1,
+    FRAME_DATA,
+    FRAME_CREDIT,
+    FRAME_CLOSE,
+    FRAME_CHALLENGE,
+    FRAME_PROOF,
+};
 
 struct frame {
     uint32_t type;
@@ -147,7 +168,7 @@ static void channel_flush(struct share_relay *r, struct share_channel *c)
 
 static void frame_put(struct share_peer *p, const struct frame *f)
 {
-    unsigned char *h = p->out + p->len;
+    unsigned char *h = p->out_buf + p->len;
 
     memset(h, 0, SHARE_HEAD_LEN);
     le_put32(h, f->type);
@@ -163,8 +184,8 @@ static bool data_put(struct share_relay *r, struct share_channel *c)
     struct share_peer *p = c->p;
     size_t room = SHARE_OUT - p->len - SHARE_HEAD_LEN;
     size_t max = c->credit < SHARE_DATA_MAX ? c->credit : SHARE_DATA_MAX;
-    ssize_t n =
-        recv(c->end.fd, p->out + p->len + SHARE_HEAD_LEN, max < room ? max : room, MSG_DONTWAIT);
+    ssize_t n = recv(c->end.fd, p->out_buf + p->len + SHARE_HEAD_LEN, max < room ? max : room,
+                     MSG_DONTWAIT);
     struct frame f = {.type = FRAME_DATA, .channel = c->id};
 
     if (n < 0 && errno == EAGAIN) {
@@ -188,6 +209,8 @@ static void channel_turn(struct share_relay *r, struct share_channel *c)
     struct share_peer *p = c->p;
 
     list_remove(&c->turn);
+    if (c->open && !p->out && p->claim != SHARE_PROVED)
+        return; /* proved() gives it a turn */
     if (c->open) {
         frame_put(p, &(struct frame){FRAME_OPEN, c->id, 0, c->token});
         c->open = false;
@@ -204,6 +227,32 @@ static void channel_turn(struct share_relay *r, struct share_channel *c)
         turn(c);
 }
 
+/* What the relay with this key answers to a challenge, when it has connected, by its own address,
+ * to another address. */
+static uint64_t proof(const struct share_id *own, const char *to, uint64_t nonce)
+{
+    struct siphash_key key = {{le_get64(own->key), le_get64(own->key + 8)}};
+    unsigned char text[8 + 2 * FAR_ADDR_MAX] = {0};
+
+    le_put64(text, nonce);
+    memcpy(text + 8, own->address, strlen(own->address));
+    memcpy(text + 8 + FAR_ADDR_MAX, to, strlen(to));
+    return siphash(&key, text, sizeof(text));
+}
+
+/* Put a challenge, or a proof, into the buffer. */
+static void say(const struct share_relay *r, struct share_peer *p)
+{
+    struct frame f = {.type = FRAME_CHALLENGE, .token = p->nonce};
+
+    if (p->out) {
+        f.type = FRAME_PROOF;
+        f.token = proof(&r->own, p->id.address, p->nonce);
+    }
+    frame_put(p, &f);
+    p->say = false;
+}
+
 /* Send what there is.  -1: the connection has failed, or is not needed any more. */
 static int peer_pump(struct share_relay *r, struct share_peer *p)
 {
@@ -215,11 +264,13 @@ static int peer_pump(struct share_relay *r, struct share_peer *p)
 
         if (p->at == p->len)
             p->at = p->len = 0;
+        if (p->say && SHARE_OUT - p->len >= SHARE_HEAD_LEN)
+            say(r, p);
         while (SHARE_OUT - p->len >= OUT_LEAST && (n = list_first(&p->turns)))
             channel_turn(r, list_entry(n, struct share_channel, turn));
         if (p->at == p->len)
             break;
-        sent = send(p->end.fd, p->out + p->at, p->len - p->at, MSG_DONTWAIT | MSG_NOSIGNAL);
+        sent = send(p->end.fd, p->out_buf + p->at, p->len - p->at, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent < 0 && errno == EAGAIN)
             break;
         if (sent <= 0)
@@ -227,7 +278,7 @@ static int peer_pump(struct share_relay *r, struct share_peer *p)
         p->at += (size_t)sent;
         budget -= (size_t)sent < budget ? (size_t)sent : budget;
     }
-    if (*p->address && p->at == p->len && list_empty(&p->channels))
+    if (p->out && p->at == p->len && list_empty(&p->channels))
         return -1;
     share_end_watch(r, &p->end,
                     EPOLLIN | (p->connecting || p->at < p->len ? (uint32_t)EPOLLOUT : 0));
@@ -236,13 +287,42 @@ static int peer_pump(struct share_relay *r, struct share_peer *p)
 
 /* --- connections between relays --- */
 
+/* The other relay is not, or not any more, the one as which it came: channels that wait for its
+ * proof find another way. */
+static void distrust(struct share_relay *r, struct share_peer *p)
+{
+    p->id.address[0] = '\0';
+    if (p->out || p->claim == SHARE_PROVED)
+        return;
+    p->claim = SHARE_CLAIMED;
+    for (bool more = true; more;) {
+        more = false;
+        LIST_FOREACH(it, &p->channels)
+        {
+            struct share_channel *c =
+                list_entry(list_entry(it, struct share_end, node), struct share_channel, end);
+            struct share_request q = {.kind = SHARE_CONNECT, .token = c->token, .to = c->writer};
+            int fd = c->end.fd;
+
+            if (!c->open || c->gone)
+                continue;
+            epoll_ctl(r->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+            c->end.fd = -1;
+            channel_free(r, c);
+            share_link_open(r, &q, fd);
+            more = true;
+            break;
+        }
+    }
+}
+
 /* The connection is gone.  Processes that were told that the other end is gone must not take this
  * for the end of a relay: what has come for them is passed on, and their channels stay until they
  * go. */
-void share_link_end(struct share_relay *r, struct share_peer *p)
+static void link_end(struct share_relay *r, struct share_peer *p)
 {
-    *p->address = '\0';
     p->dead = true;
+    distrust(r, p);
     if (p->end.fd >= 0)
         close(p->end.fd); /* and epoll forgets it */
     p->end.fd = -1;
@@ -273,16 +353,15 @@ void share_link_free(struct share_relay *r, struct share_peer *p)
 static void pump(struct share_relay *r, struct share_peer *p)
 {
     if (p->dead || peer_pump(r, p) < 0)
-        share_link_end(r, p);
+        link_end(r, p);
 }
 
-struct share_peer *share_link_create(struct share_relay *r, const char *address, int fd)
+struct share_peer *share_link_create(struct share_relay *r, const struct share_id *to, int fd)
 {
     struct share_peer *p = calloc(1, sizeof(*p));
-    bool out = *address != '\0';
 
     if (!p || !(p->by_id = hmap_create_u64(NULL)) ||
-        share_end_add(r, &p->end, SHARE_PEER, fd, EPOLLIN | (out ? (uint32_t)EPOLLOUT : 0)) < 0) {
+        share_end_add(r, &p->end, SHARE_PEER, fd, EPOLLIN | (to ? (uint32_t)EPOLLOUT : 0)) < 0) {
         if (p)
             hmap_destroy(p->by_id);
         free(p);
@@ -290,34 +369,125 @@ struct share_peer *share_link_create(struct share_relay *r, const char *address,
         return NULL;
     }
     far_addr_setup(fd, SHARE_SILENCE, false);
-    memcpy(p->address, address, strlen(address) + 1);
     list_init(&p->channels);
     list_init(&p->turns);
-    p->connecting = p->greeted = out;
-    if (out) {
-        memcpy(p->out, SHARE_MAGIC "\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0", SHARE_HEAD_LEN);
-        p->len = SHARE_HEAD_LEN;
+    p->out = p->connecting = p->greeted = to != NULL;
+    p->last = to ? -1u : 0;
+    if (to) {
+        p->id = *to;
+        memcpy(p->out_buf, SHARE_MAGIC "\1", 9);
+        memcpy(p->out_buf + 24, r->own.address, FAR_ADDR_MAX);
+        p->len = SHARE_GREETING_LEN;
     }
     list_append(&r->peers, &p->end.node);
     return p;
 }
 
-/* The connection to another relay, to be made if there is none.  NULL: it cannot be. */
-static struct share_peer *peer_find(struct share_relay *r, const char *address)
+static bool same_key(const struct share_id *a, const struct share_id *b)
 {
-    int fd;
+    return memcmp(a->key, b->key, SHARE_KEY_LEN) == 0;
+}
 
+/* Let the other relay prove that it is the one with this key. */
+static void challenge(struct share_peer *p, const struct share_id *id)
+{
+    if (getrandom(&p->nonce, sizeof(p->nonce), 0) != (ssize_t)sizeof(p->nonce))
+        return;
+    memcpy(p->id.key, id->key, SHARE_KEY_LEN);
+    p->claim = SHARE_ASKED;
+    p->asked = clock_now();
+    p->say = true;
+}
+
+/* A connection with another relay, in one direction. */
+static struct share_peer *peer_look(struct share_relay *r, const char *address, bool out)
+{
     LIST_FOREACH(it, &r->peers)
     {
         struct share_peer *p =
             list_entry(list_entry(it, struct share_end, node), struct share_peer, end);
 
-        if (strcmp(p->address, address) == 0)
+        if (p->out == out && !p->dead && strcmp(p->id.address, address) == 0)
             return p;
     }
-    if (!*address || (fd = far_addr_begin(address)) < 0)
+    return NULL;
+}
+
+/* The connection with the relay of a writer: one that has come from there, if it proves that; or
+ * one that this relay has made, or makes now.  NULL: it cannot. */
+static struct share_peer *peer_find(struct share_relay *r, const struct share_id *to)
+{
+    struct share_peer *in = *to->address ? peer_look(r, to->address, false) : NULL;
+    struct share_peer *p;
+    int fd;
+
+    if (in && in->claim == SHARE_PROVED && same_key(&in->id, to))
+        return in;
+    if (!*to->address)
         return NULL;
-    return share_link_create(r, address, fd);
+    if ((p = peer_look(r, to->address, true)))
+        return p;
+    if (in && in->claim == SHARE_CLAIMED)
+        challenge(in, to);
+    if (in && in->claim == SHARE_ASKED && same_key(&in->id, to))
+        return in;
+    if ((fd = far_addr_begin(to->address)) < 0)
+        return NULL;
+    return share_link_create(r, to, fd);
+}
+
+/* The other relay has connected, and says as what it is known.  Two relays may have connected to
+ * each other at the same time: then the connection stays that was made by the one with the smaller
+ * address. */
+static int greeted(struct share_relay *r, struct share_peer *p)
+{
+    const char *address = (const char *)p->head + 24;
+    struct share_peer *own;
+
+    if (le_get32(p->head + 8) != 1 || !memchr(address, '\0', FAR_ADDR_MAX))
+        return -1;
+    p->greeted = true;
+    if (!*address || strcmp(address, r->own.address) == 0 || peer_look(r, address, false))
+        return 0;
+    memcpy(p->id.address, address, FAR_ADDR_MAX);
+    own = peer_look(r, address, true);
+    if (own && strcmp(r->own.address, address) > 0)
+        challenge(p, &own->id);
+    return 0;
+}
+
+/* The other relay answers the challenge.  What this relay has connected to it goes on by this
+ * connection. */
+static void proved(struct share_relay *r, struct share_peer *p, uint64_t token)
+{
+    struct share_peer *own = peer_look(r, p->id.address, true);
+
+    if (p->claim != SHARE_ASKED)
+        return;
+    if (token != proof(&p->id, r->own.address, p->nonce)) {
+        distrust(r, p);
+        return;
+    }
+    p->claim = SHARE_PROVED;
+    LIST_FOREACH(it, &p->channels)
+    {
+        turn(list_entry(list_entry(it, struct share_end, node), struct share_channel, end));
+    }
+    if (own)
+        link_end(r, own);
+}
+
+bool share_link_look(struct share_relay *r, struct share_peer *p, double now)
+{
+    if (p->dead)
+        return false;
+    if (far_addr_silent(p->end.fd, SHARE_SILENCE))
+        link_end(r, p);
+    else if (!p->out && p->claim == SHARE_ASKED && now > p->asked + PROOF_SECONDS)
+        distrust(r, p);
+    else
+        return false;
+    return true;
 }
 
 /* A reader of another host wants a writer: both get an end of a new connection. */
@@ -326,9 +496,9 @@ static int opened(struct share_relay *r, struct share_peer *p, const struct fram
     struct share_local *w = hmap_get_u64(r->writers, f->token);
     int fds[2] = {-1, -1};
 
-    if (f->channel <= p->last)
+    if (f->channel <= p->other || f->channel % 2 != !p->out)
         return -1;
-    p->last = f->channel;
+    p->other = f->channel;
     if (w && r->nlocals < SHARE_LOCALS_MAX &&
         socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) == 0) {
         if (fdpass_send(w->end.fd, "", 1, fds[1]) != 1) {
@@ -349,7 +519,7 @@ static int frame_begin(struct share_relay *r, struct share_peer *p)
 
     switch (f.type) {
     case FRAME_OPEN:
-        return *p->address ? -1 : opened(r, p, &f);
+        return opened(r, p, &f);
     case FRAME_DATA:
         if (f.bytes == 0 || f.bytes > SHARE_DATA_MAX || (c && c->len - c->at + f.bytes > WINDOW))
             return -1;
@@ -370,6 +540,14 @@ static int frame_begin(struct share_relay *r, struct share_peer *p)
             channel_flush(r, c);
         }
         return 0;
+    case FRAME_CHALLENGE:
+        p->nonce = f.token;
+        p->say = p->out;
+        return p->out ? 0 : -1;
+    case FRAME_PROOF:
+        if (!p->out)
+            proved(r, p, f.token);
+        return p->out ? -1 : 0;
     default:
         return -1;
     }
@@ -411,7 +589,8 @@ static int peer_read(struct share_relay *r, struct share_peer *p)
     if (n <= 0)
         return -1;
     while (at < (size_t)n) {
-        size_t take = SHARE_HEAD_LEN - p->got;
+        size_t whole = p->greeted ? SHARE_HEAD_LEN : SHARE_GREETING_LEN;
+        size_t take = whole - p->got;
 
         if (p->left > 0) {
             at += payload(r, p, r->in + at, (size_t)n - at);
@@ -422,14 +601,12 @@ static int peer_read(struct share_relay *r, struct share_peer *p)
         memcpy(p->head + p->got, r->in + at, take);
         p->got += take;
         at += take;
-        if (p->got < SHARE_HEAD_LEN)
+        if (!p->greeted && memcmp(p->head, SHARE_MAGIC, p->got < 8 ? p->got : 8) != 0)
+            return -1;
+        if (p->got < whole)
             break;
         p->got = 0;
-        if (!p->greeted) {
-            if (memcmp(p->head, SHARE_MAGIC, 8) != 0 || le_get32(p->head + 8) != 1)
-                return -1;
-            p->greeted = true;
-        } else if (frame_begin(r, p) < 0)
+        if ((p->greeted ? frame_begin(r, p) : greeted(r, p)) < 0)
             return -1;
     }
     return 0;
@@ -442,13 +619,13 @@ void share_link_ready(struct share_relay *r, struct share_peer *p, uint32_t even
 
     if (p->connecting && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))) {
         if (getsockopt(p->end.fd, SOL_SOCKET, SO_ERROR, &errnum, &len) < 0 || errnum != 0) {
-            share_link_end(r, p);
+            link_end(r, p);
             return;
         }
         p->connecting = false;
     }
     if (!p->connecting && (events & (EPOLLIN | EPOLLERR | EPOLLHUP)) && peer_read(r, p) < 0)
-        share_link_end(r, p);
+        link_end(r, p);
     else
         pump(r, p);
 }
@@ -476,16 +653,18 @@ void share_link_channel_ready(struct share_relay *r, struct share_channel *c, ui
 
 void share_link_open(struct share_relay *r, const struct share_request *q, int fd)
 {
-    struct share_peer *p = peer_find(r, q->to.address);
+    struct share_peer *p = peer_find(r, &q->to);
     struct share_channel *c;
 
     if (!p) {
         close(fd);
         return;
     }
-    if (!(c = channel_create(r, p, ++p->last, fd)))
+    p->last += 2;
+    if (!(c = channel_create(r, p, p->last, fd)))
         return;
     c->open = true;
     c->token = q->token;
+    c->writer = q->to;
     pump(r, p);
 }

@@ -39,6 +39,7 @@ socklen_t share_name(struct sockaddr_un *sun);
 /* --- the relay --- */
 
 #define SHARE_HEAD_LEN 24
+#define SHARE_GREETING_LEN (24 + FAR_ADDR_MAX)
 #define SHARE_DATA_MAX 65536
 #define SHARE_OUT ((size_t)512 << 10)
 #define SHARE_LOCALS_MAX 8192 /* processes of this host that are connected */
@@ -71,20 +72,28 @@ struct share_local {
 /* A connection to another relay. */
 struct share_peer {
     struct share_end end;
-    char address[FAR_ADDR_MAX]; /* "": that relay has connected */
-    bool dead;                  /* it has ended, and remains for channels that have */
+    bool out; /* this relay has connected; else the other one has */
+    struct share_id
+        id; /* the other relay; if that has connected, its address is what it claims, and
+                         * the key what it has to prove; address "": not known */
+    enum { SHARE_CLAIMED, SHARE_ASKED, SHARE_PROVED } claim;
+    uint64_t nonce; /* of the challenge, or of that of the other relay */
+    double asked;   /* time of the challenge */
+    bool say;       /* a challenge, or a proof, was not sent yet */
+    bool dead;      /* it has ended, and remains for channels that have */
     bool connecting;
     bool greeted;  /* it has said that it is a relay, or is one that was connected to */
     hmap_t *by_id; /* channels */
     struct list_node channels;
     struct list_node turns;
-    uint32_t last; /* channel */
-    unsigned char head[SHARE_HEAD_LEN];
+    uint32_t last;  /* channel of this relay, */
+    uint32_t other; /* and of the other one */
+    unsigned char head[SHARE_GREETING_LEN];
     size_t got;               /* bytes of the head, or of what greets */
     struct share_channel *to; /* of the DATA that arrives; NULL: it has gone */
     uint32_t left;            /* bytes of it */
-    size_t at, len;           /* of `out` */
-    unsigned char out[SHARE_OUT];
+    size_t at, len;           /* of `out_buf` */
+    unsigned char out_buf[SHARE_OUT];
 };
 
 struct share_channel {
@@ -93,12 +102,13 @@ struct share_channel {
     struct list_node turn; /* in peer.turns */
     uint32_t id;
     uint64_t token;
-    bool open;     /* OPEN was not sent yet */
-    bool gone;     /* its process has: CLOSE was not sent yet */
-    bool ended;    /* CLOSE has come, */
-    bool shut;     /* and the process was told */
-    size_t credit; /* bytes that may be sent */
-    size_t owed;   /* bytes that were passed on, of which the other relay does not know */
+    struct share_id writer; /* the relay of it, if this one opens the channel */
+    bool open;              /* OPEN was not sent yet */
+    bool gone;              /* its process has: CLOSE was not sent yet */
+    bool ended;             /* CLOSE has come, */
+    bool shut;              /* and the process was told */
+    size_t credit;          /* bytes that may be sent */
+    size_t owed;            /* bytes that were passed on, of which the other relay does not know */
     size_t at, len;
     unsigned char *buf;
 };
@@ -116,17 +126,20 @@ struct share_relay {
     unsigned char in[SHARE_DATA_MAX * 4];
 };
 
+/* Wait for an event, at most `ms` milliseconds, and handle it.  false: there was none. */
+bool share_relay_turn(struct share_relay *r, int ms);
 /* Let epoll report on an end, or on other events of it. */
 int share_end_add(struct share_relay *r, struct share_end *e, int kind, int fd, uint32_t events);
 void share_end_watch(struct share_relay *r, struct share_end *e, uint32_t events);
 void share_end_close(struct share_end *e);
 
-/* A connection to another relay: to one at this address, or "": that one has connected.  Takes over
- * the descriptor; NULL: out of memory or descriptors. */
-struct share_peer *share_link_create(struct share_relay *r, const char *address, int fd);
+/* A connection to another relay: to this one, or NULL: that one has connected.  Takes over the
+ * descriptor; NULL: out of memory or descriptors. */
+struct share_peer *share_link_create(struct share_relay *r, const struct share_id *to, int fd);
 void share_link_free(struct share_relay *r, struct share_peer *p);
-/* The other relay is silent. */
-void share_link_end(struct share_relay *r, struct share_peer *p);
+/* To be called now and then: give a connection up whose other end is silent, or does not prove what
+ * it is.  true: it was, and any connection may be gone. */
+bool share_link_look(struct share_relay *r, struct share_peer *p, double now);
 /* Connect a process (`fd`, taken over) to the writer of its request. */
 void share_link_open(struct share_relay *r, const struct share_request *q, int fd);
 /* epoll has reported on it, which may free it. */

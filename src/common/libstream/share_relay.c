@@ -205,7 +205,7 @@ static void idle_close(struct share_relay *r)
         struct share_peer *p =
             list_entry(list_entry(it, struct share_end, node), struct share_peer, end);
 
-        if (*p->address || !list_empty(&p->channels))
+        if (p->out || !list_empty(&p->channels))
             continue;
         if (n++ == 0)
             oldest = p;
@@ -221,12 +221,23 @@ static void accept_far(struct share_relay *r)
     if (fd < 0)
         return;
     idle_close(r);
-    share_link_create(r, "", fd);
+    share_link_create(r, NULL, fd);
 }
 
 /* --- the relay --- */
 
-/* Close connections to hosts that do not answer any more. */
+/* Look for connections that have to be given up.  true: there may be more. */
+static bool look_once(struct share_relay *r, double now)
+{
+    LIST_FOREACH(it, &r->peers)
+    {
+        if (share_link_look(
+                r, list_entry(list_entry(it, struct share_end, node), struct share_peer, end), now))
+            return true;
+    }
+    return false;
+}
+
 static void look(struct share_relay *r, double *when)
 {
     double now = clock_now();
@@ -234,14 +245,8 @@ static void look(struct share_relay *r, double *when)
     if (now < *when)
         return;
     *when = now + LOOK_SECONDS;
-    LIST_FOREACH_SAFE(it, tmp, &r->peers)
-    {
-        struct share_peer *p =
-            list_entry(list_entry(it, struct share_end, node), struct share_peer, end);
-
-        if (!p->dead && far_addr_silent(p->end.fd, SHARE_SILENCE))
-            share_link_end(r, p);
-    }
+    while (look_once(r, now))
+        ;
 }
 
 static void ready(struct share_relay *r, struct share_end *e, uint32_t events)
@@ -341,6 +346,16 @@ void share_relay_destroy(share_relay_t *r)
     errno = saved;
 }
 
+bool share_relay_turn(struct share_relay *r, int ms)
+{
+    struct epoll_event ev; /* one at a time, since handling it may free others */
+
+    if (epoll_wait(r->epoll_fd, &ev, 1, ms) != 1)
+        return false;
+    ready(r, ev.data.ptr, ev.events);
+    return true;
+}
+
 void share_relay_run(share_relay_t *r, int stop_fd, double idle)
 {
     double when = 0.;
@@ -348,14 +363,12 @@ void share_relay_run(share_relay_t *r, int stop_fd, double idle)
 
     r->done = share_end_add(r, &r->stop, SHARE_STOP, stop_fd, EPOLLIN) < 0;
     while (!r->done) {
-        struct epoll_event ev; /* one at a time, since handling it may free others */
         double left = r->nlocals == 0 && idle > 0. ? since + idle - clock_now() : LOOK_SECONDS;
         int ms = (int)((left < LOOK_SECONDS ? left : LOOK_SECONDS) * 1e3) + 1;
 
         if (left <= 0.)
             break;
-        if (epoll_wait(r->epoll_fd, &ev, 1, ms) == 1)
-            ready(r, ev.data.ptr, ev.events);
+        share_relay_turn(r, ms);
         if (r->nlocals > 0)
             since = clock_now();
         look(r, &when);

@@ -422,9 +422,11 @@ static void why(flux_stream_t *s, const struct stream_source *src, errmsg_t *err
            stream_reader_hear(s, left) == 0)
         ;
     inlet_get_stats(src->in, &st);
-    if (st.lost)
-        errmsg_set(err, "stream '%s', step %" PRIu64 ": %.250s%s%s", s->name, src->last, lost.text,
-                   src->gone ? "; by now, " : "", src->gone ? src->gone : "");
+    if (st.lost && src->gone)
+        errmsg_set(err, "stream '%s': a relay has ended in step %" PRIu64 ", and by now %s",
+                   s->name, src->last, src->gone);
+    else if (st.lost)
+        errmsg_set(err, "stream '%s', step %" PRIu64 ": %s", s->name, src->last, lost.text);
     else if (src->gone && src->last > 0)
         errmsg_set(err, "stream '%s': %s in step %" PRIu64, s->name, src->gone, src->last);
     else if (src->gone)
