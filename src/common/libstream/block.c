@@ -195,6 +195,12 @@ void block_write(block_t *b, void *buf)
     INVARIANT(1, p == (unsigned char *)buf + HEAD + b->table);
 }
 
+void block_unwrite(block_t *b)
+{
+    for (size_t i = 0; i < b->n; i++)
+        b->vars[i].off -= values_at(b);
+}
+
 /* Parse the copied table: 0 or -1. */
 static int table_read(block_t *b, const unsigned char *p, uint64_t size, uint32_t n, uint64_t total)
 {

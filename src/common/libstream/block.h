@@ -48,6 +48,9 @@ uint64_t block_size(const block_t *b); /* of the step in bytes */
 /* Write everything but the values to `buf`, which has block_size() bytes.  This sets the offsets of
  * values; no variable can be added afterwards. */
 void block_write(block_t *b, void *buf);
+/* After block_write(): let the block be as it was before, so that it can be written again, to other
+ * memory. */
+void block_unwrite(block_t *b);
 
 /* Parse a step.  NULL with EPROTO and an error message, or ENOMEM.  Even if the bytes are
  * malformed, or change later, each value of the result is within them. */

@@ -314,6 +314,7 @@ void stream_sift_unplace(flux_stream_t *s)
         if (!s->put[i].format) /* else it is encoded once more, from where it was put */
             s->put[i].data = s->own + v->off;
     }
+    block_unwrite(s->vars);
     s->placed = NULL;
     s->reserved = 0;
 }

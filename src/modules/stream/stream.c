@@ -30,8 +30,8 @@
  *     group begins, except for the first group.  A writer keeps the epoch in which it has joined.
  *  5. The last response to the request of a writer that does not wait for its turn carries the
  *     present pause, limit and transforms of the stream.  All responses together name the readers
- *     whose policy or switch differs from the state in which they joined, and those of these readers
- *     that have left.
+ *     whose policy or switch differs from the state in which they joined, and those of these
+ *     readers that have left.
  *
  * Reload: requests stay unanswered, so the next instance receives them.  It gives the writers new
  * numbers and sends the numbers to writers and readers; it learns steps and epochs from the next
