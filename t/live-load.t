@@ -21,7 +21,7 @@ for ((i = 0; i < n; i++)); do
     uris+=("$("$FLUX" getattr -r "$i" uri)")
 done
 
-# load NAME COMMAND...: again and again, as a client of a broker that is another one each time.
+# load NAME COMMAND...: repeat it, each time as a client of another broker.
 load() {
     local name=$1 i=0 code
     shift
