@@ -18,6 +18,7 @@
 
 #define CLIENTS_MIN 8
 #define CLIENTS_MAX 24
+#define ORPHAN (33 * SIM_S) /* longer than such a broker goes on */
 
 struct run {
     sim_t *s;
@@ -238,8 +239,9 @@ static void history_run(sim_t *s)
     if (s->cfg.trace)
         history_write(run->h, stdout);
     histload_destroy(run->load);
-    /* What had been asked for the futures that are gone may still be answered. */
-    sim_run_for(s, 3 * SIM_S + sim_max_delay(s) * 4 * s->cfg.size);
+    /* What had been asked for the futures that are gone may still be answered; by a broker that has
+     * lost its parent, when it ends. */
+    sim_run_for(s, ORPHAN + sim_max_delay(s) * 4 * s->cfg.size);
     sim_check_quiet(s);
     history_destroy(run->h);
 }
