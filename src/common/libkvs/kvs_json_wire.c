@@ -38,6 +38,7 @@ static const struct flux_field ns_create[] = {
     FLUX_FIELD_STR(struct kvs_ns_create, namespace, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct kvs_ns_create, owner, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct kvs_ns_create, rank, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct kvs_ns_create, number, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 const struct flux_schema kvs_ns_create_schema = FLUX_SCHEMA(struct kvs_ns_create, ns_create);

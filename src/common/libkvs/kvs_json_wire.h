@@ -35,6 +35,7 @@ struct kvs_ns_create {
     const char *namespace;
     uint32_t owner; /* 0xffffffff: the user who sends the request */
     uint32_t rank;
+    uint64_t number; /* random: the same when the request is sent again; 0: it is not */
 };
 extern const struct flux_schema kvs_ns_create_schema;
 

@@ -22,7 +22,9 @@
  *  2. A create is answered when the master serves the namespace, even if another create of the same
  *     name came first (EEXIST).  A remove is answered when the master no longer serves the
  *     namespace, and the namespace is deleted on disk (or its deletion has failed).
- *  3. Other instances identify the sender of these requests and pass them on (km_relay.c).
+ *  3. Other instances identify the sender of these requests and pass them on (km_relay.c), with a
+ *     random number.  A request that is sent again, since a broker on the way has died, has the
+ *     same number, and gets the answer of the first: the last DONE_MAX answers are kept.
  *  4. The state changes by the transitions of `moves` only.
  *  5. The list is made in slices (libservice/longlist.h).
  *
@@ -41,6 +43,7 @@
 #include "libutil/invariant.h"
 
 #define ENTRIES_MAX 65536
+#define DONE_MAX 4096
 
 enum entry_state { OPENING, LIVE, LOST, CLOSING };
 
@@ -58,13 +61,24 @@ struct entry {
 struct asker {
     struct list_node node;
     flux_msg_t *req;
-    bool late; /* a second creation: EEXIST when the namespace is open */
+    uint64_t number; /* 0: it is not sent again */
+    bool late;       /* a second creation: EEXIST when the namespace is open */
+};
+
+/* The answer to a creation or a removal. */
+struct done {
+    struct list_node node; /* in km_directory.order */
+    uint64_t number;
+    int errnum;
+    char text[]; /* of an error */
 };
 
 struct km_directory {
     hmap_t *entries;  /* rank 0: all namespaces; elsewhere empty */
     longlist_t *list; /* of `entries` and `primary` */
     struct entry primary;
+    hmap_t *done;           /* number -> struct done */
+    struct list_node order; /* of these, the oldest first */
     uint64_t first, serial; /* serials: all that were assigned are > first and <= serial */
     courier_t *courier;     /* of messages to rank 0 about namespaces */
 };
@@ -120,7 +134,8 @@ struct km_directory *km_directory_create(struct km *k)
     /* A random beginning, so that no serial is assigned again after a restart. */
     if (k->first)
         d->first = d->serial = flux_random(k->h) >> 4;
-    if (!(d->entries = hmap_create_str(NULL)) ||
+    list_init(&d->order);
+    if (!(d->entries = hmap_create_str(NULL)) || !(d->done = hmap_create_u64(free)) ||
         !(d->list = longlist_create(k->h, k->senders, "namespaces", put_entry)) ||
         !(d->courier = courier_create(k->h, 0, NULL, NULL))) {
         km_directory_destroy(d);
@@ -142,6 +157,7 @@ void km_directory_destroy(struct km_directory *d)
     while (d->entries && hmap_next(d->entries, &pos, NULL, NULL, &val))
         entry_free(val);
     hmap_destroy(d->entries);
+    hmap_destroy(d->done);
     longlist_remove(&d->primary.place);
     longlist_destroy(d->list);
     courier_destroy(d->courier);
@@ -169,17 +185,66 @@ static struct entry *entry_new(struct km *k, const char *name, uint32_t owner, u
     return e;
 }
 
-static int asker_add(struct entry *e, const flux_msg_t *req, bool late)
+static int asker_add(struct entry *e, const flux_msg_t *req, uint64_t number, bool late)
 {
     struct asker *a = calloc(1, sizeof(*a));
 
     if (!a)
         return -1;
     a->req = flux_msg_incref(req);
+    a->number = number;
     a->late = late;
     list_init(&a->node);
     list_append(&e->waiting, &a->node);
     return 0;
+}
+
+/* Is this the request for the creation that is under way? */
+static bool asker_known(const struct entry *e, uint64_t number)
+{
+    LIST_FOREACH(it, &e->waiting)
+    {
+        const struct asker *a = list_entry(it, struct asker, node);
+
+        if (number && a->number == number && !a->late)
+            return true;
+    }
+    return false;
+}
+
+/* Without memory for it, the answer is not kept. */
+static void done_keep(struct km_directory *d, uint64_t number, int errnum, const char *error)
+{
+    size_t len = errnum ? strlen(error) : 0;
+    struct done *x;
+
+    if (!number || hmap_get_u64(d->done, number) || !(x = malloc(sizeof(*x) + len + 1)))
+        return;
+    x->number = number;
+    x->errnum = errnum;
+    memcpy(x->text, errnum ? error : "", len + 1);
+    if (hmap_put_u64(d->done, number, x) < 0) {
+        free(x);
+        return;
+    }
+    list_append(&d->order, &x->node);
+    if (hmap_count(d->done) > DONE_MAX) {
+        x = list_entry(list_first(&d->order), struct done, node);
+        list_remove(&x->node);
+        (void)hmap_del_u64(d->done, x->number);
+    }
+}
+
+/* Returns whether the request was answered before, and is answered again. */
+static bool done_before(struct km *k, const flux_msg_t *req, uint64_t number)
+{
+    const struct done *x = number ? hmap_get_u64(k->dir->done, number) : NULL;
+
+    if (x && x->errnum)
+        flux_respond_error(k->h, req, x->errnum, "%s", x->text);
+    else if (x)
+        flux_respond(k->h, req, "{}");
+    return x != NULL;
 }
 
 /* Answer the requests that wait for the creation or the removal. */
@@ -189,6 +254,8 @@ static void entry_answer(struct entry *e, int errnum, const char *error)
 
     while ((n = list_first(&e->waiting))) {
         struct asker *a = list_entry(n, struct asker, node);
+        if (!a->late)
+            done_keep(e->k->dir, a->number, errnum, error);
         if (errnum)
             flux_respond_error(e->k->h, a->req, errnum, "%s", error);
         else if (a->late)
@@ -281,7 +348,8 @@ static void open_entry(struct entry *e)
             opened(e, km_space_open(k, &p, 0, &err) < 0 ? errno : 0, err.text);
         return;
     }
-    e->f = flux_rpc_struct(k->h, "kvs.namespace-open", &km_wire_place_schema, &p, e->rank, 0);
+    e->f = flux_rpc_struct(k->h, "kvs.namespace-open", &km_wire_place_schema, &p, e->rank,
+                           FLUX_MSGF_IDEMPOTENT);
     if (!e->f || flux_future_then(e->f, -1., opened_cb, e) < 0)
         opened(e, ENOMEM, "rank 0 is out of memory for a namespace");
 }
@@ -290,12 +358,14 @@ static void create(struct km *k, const flux_msg_t *msg, const struct kvs_ns_crea
 {
     struct entry *e = hmap_get(k->dir->entries, in->namespace);
 
+    if (done_before(k, msg, in->number))
+        return;
     if (e && e->state == CLOSING) {
         flux_respond_error(k->h, msg, EAGAIN, "namespace '%s' is being removed: try again",
                            in->namespace);
     } else if (e && e->state == OPENING) {
         /* The namespace must be usable when the response says that it exists. */
-        if (asker_add(e, msg, true) < 0)
+        if (asker_add(e, msg, in->number, !asker_known(e, in->number)) < 0)
             flux_respond_error(k->h, msg, ENOMEM, "rank 0 is out of memory for a namespace");
     } else if (e || strcmp(in->namespace, KVS_NS_PRIMARY) == 0) {
         flux_respond_error(k->h, msg, EEXIST, "there is a namespace '%s' already", in->namespace);
@@ -309,7 +379,7 @@ static void create(struct km *k, const flux_msg_t *msg, const struct kvs_ns_crea
         flux_respond_error(k->h, msg, ENOSPC, "there are %d namespaces: remove one first",
                            ENTRIES_MAX);
     } else if (!(e = entry_new(k, in->namespace, in->owner, in->rank, ++k->dir->serial)) ||
-               asker_add(e, msg, false) < 0) {
+               asker_add(e, msg, in->number, false) < 0) {
         if (e)
             entry_free(e);
         flux_respond_error(k->h, msg, ENOMEM, "rank 0 is out of memory for a namespace");
@@ -387,7 +457,8 @@ static void close_entry(struct entry *e)
             announce_removal(e);
         return;
     }
-    e->f = flux_rpc_struct(k->h, "kvs.namespace-close", &km_wire_serial_schema, &out, e->rank, 0);
+    e->f = flux_rpc_struct(k->h, "kvs.namespace-close", &km_wire_serial_schema, &out, e->rank,
+                           FLUX_MSGF_IDEMPOTENT);
     if (!e->f || flux_future_then(e->f, -1., closed_cb, e) < 0) {
         flux_future_destroy(e->f);
         e->f = NULL;
@@ -399,6 +470,8 @@ static void remove_entry(struct km *k, const flux_msg_t *msg, const struct km_wi
 {
     struct entry *e = hmap_get(k->dir->entries, in->namespace);
 
+    if (done_before(k, msg, in->number))
+        return;
     if (strcmp(in->namespace, KVS_NS_PRIMARY) == 0) {
         flux_respond_error(k->h, msg, EPERM, "the primary namespace cannot be removed");
     } else if (!e || e->state == OPENING) {
@@ -408,7 +481,7 @@ static void remove_entry(struct km *k, const flux_msg_t *msg, const struct km_wi
                            "namespace '%s' belongs to somebody else: only its owner and that of "
                            "the session may remove it",
                            e->name);
-    } else if (asker_add(e, msg, false) < 0) {
+    } else if (asker_add(e, msg, in->number, false) < 0) {
         flux_respond_error(k->h, msg, ENOMEM, "rank 0 is out of memory");
     } else if (e->state != CLOSING) {
         close_entry(e);
@@ -541,15 +614,23 @@ static bool is_owner(const flux_msg_t *msg)
     return flux_msg_rolemask(msg) & (FLUX_ROLE_OWNER | FLUX_ROLE_BROKER);
 }
 
+/* JSON has no unsigned integers. */
+static uint64_t a_number(flux_t *h)
+{
+    return flux_random(h) >> 1;
+}
+
 void km_directory_create_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
     struct km *k = arg;
-    struct kvs_ns_create in;
+    struct kvs_ns_create in = {0};
     json_t *owner;
     errmsg_t err;
 
     if (flux_request_decode(h, msg, &kvs_ns_create_schema, &in, &owner) < 0)
         return;
+    if (!k->first && !in.number)
+        in.number = a_number(h);
     if (in.owner == FLUX_USERID_UNKNOWN)
         in.owner = flux_msg_userid(msg);
     if (kvs_ns_check(in.namespace, strlen(in.namespace), &err) < 0)
@@ -574,7 +655,8 @@ void km_directory_remove_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 
     if (flux_request_decode(h, msg, &kvs_ns_only_schema, &in, &owner) < 0)
         return;
-    struct km_wire_drop drop = {in.namespace, flux_msg_userid(msg), is_owner(msg)};
+    struct km_wire_drop drop = {in.namespace, flux_msg_userid(msg), is_owner(msg),
+                                k->first ? 0 : a_number(h)};
     if (too_early(k, msg, km_directory_remove_cb))
         ;
     else if (k->first)
@@ -587,7 +669,7 @@ void km_directory_remove_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 void km_directory_drop_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
     struct km *k = arg;
-    struct km_wire_drop in;
+    struct km_wire_drop in = {0};
     json_t *owner;
 
     if (flux_request_decode(h, msg, &km_wire_drop_schema, &in, &owner) < 0)

@@ -142,6 +142,8 @@ static void disconnect_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     struct km *k = arg;
 
     claims_disconnect(k->senders, msg);
+    if (!flux_msg_has_flag(msg, FLUX_MSGF_IDEMPOTENT)) /* else only its way was lost */
+        claims_disconnect(k->uploaders, msg);
 }
 
 static void cancel_cb(flux_t *h, const flux_msg_t *msg, void *arg)
@@ -365,6 +367,7 @@ static void kvs_fini(flux_t *h, void *arg)
     km_load_miss_destroy(k->miss);
     km_entries_sum_destroy(k->entries);
     claims_destroy(k->senders);
+    claims_destroy(k->uploaders);
     blobref_destroy(k->blobref);
     session_destroy(k->session);
     grace_destroy(k->grace);
@@ -398,8 +401,8 @@ static int kvs_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *err)
     snprintf(k->hash, sizeof(k->hash), "%s", HASH);
     if (!(k->session = session_create(h, &session_ops, k)) ||
         !(k->grace = grace_create(h, &kvs->fence_grace)) || !(k->senders = claims_create()) ||
-        make_parts(k) < 0 || !(k->spaces = hmap_create_str(NULL)) ||
-        !(k->fences = km_fence_list_create(k)) ||
+        !(k->uploaders = claims_create()) || make_parts(k) < 0 ||
+        !(k->spaces = hmap_create_str(NULL)) || !(k->fences = km_fence_list_create(k)) ||
         !(k->primary = km_ns_create(k, KVS_NS_PRIMARY, FLUX_NODEID_ROOT)) ||
         !(kvs->tick = flux_timer_create(flux_get_reactor(h), tick_cb, k)) ||
         !(kvs->handlers = flux_handlers_add(h, handlers, k)) || subscribe(kvs) < 0 ||

@@ -34,10 +34,11 @@ struct km {
     bool started; /* the attributes have arrived */
     bool ending;  /* no request is answered any more */
     char hash[16];
-    blobref_t *blobref;    /* NULL until the hash is known */
-    hmap_t *spaces;        /* name -> struct km_ns */
-    struct km_ns *primary; /* never NULL */
-    struct claims *senders;
+    blobref_t *blobref;       /* NULL until the hash is known */
+    hmap_t *spaces;           /* name -> struct km_ns */
+    struct km_ns *primary;    /* never NULL */
+    struct claims *senders;   /* requests: they end with the way of their sender */
+    struct claims *uploaders; /* km_upload.c: they do not */
     session_t *session;
     grace_t *grace; /* timers of fences after the loss of ranks */
     longlist_t *fences;

@@ -99,7 +99,7 @@ static void passed_on(struct km_relays *rs, const flux_msg_t *msg, flux_future_t
 void km_relay_request(struct km_relays *rs, const flux_msg_t *msg, const char *topic,
                       const struct flux_schema *desc, const void *in)
 {
-    unsigned flags = flux_msg_flags(msg) & FLUX_MSGF_IDEMPOTENT;
+    unsigned flags = FLUX_MSGF_IDEMPOTENT;
 
     if (!full(rs, msg))
         passed_on(rs, msg,

@@ -75,6 +75,7 @@ void km_route_lost(void *arg, const idset_t *ranks, bool now)
     struct km *k = arg;
 
     claims_lost(k->senders, ranks);
+    claims_lost(k->uploaders, ranks);
     km_space_lost(k, ranks);
     km_directory_lost(k->dir, ranks);
     km_fence_lost(k, ranks, now);

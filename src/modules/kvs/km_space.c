@@ -318,9 +318,12 @@ struct km_ns *km_space_master(struct km *k, const struct km_wire_place *p, errms
 
 int km_space_open(struct km *k, const struct km_wire_place *p, uint32_t id, errmsg_t *err)
 {
-    struct km_ns *ns = km_space_master(k, p, err);
+    struct km_ns *ns = hmap_get(k->spaces, p->namespace);
 
-    if (!ns)
+    /* The request is sent again when a broker on the way dies. */
+    if (ns && ns->master && p->serial && ns->serial == p->serial)
+        return 0;
+    if (!(ns = km_space_master(k, p, err)))
         return -1;
     if (km_ns_make(ns) == 0 && (id == 0 || km_keep_fresh(ns, id) == 0)) {
         km_ns_serve(ns);

@@ -75,7 +75,7 @@ void km_stats_cb(flux_t *h, const flux_msg_t *msg, void *arg)
         .watch_looked = ns->st.watch_looked,
         .watch_pending = km_watch_pending(ns),
         .namespaces_known = hmap_count(ns->k->spaces),
-        .senders = claims_count(ns->k->senders),
+        .senders = claims_count(ns->k->senders) + claims_count(ns->k->uploaders),
         .snapshots = all_snapshots(ns->k),
         .expired = cs.expired,
         .cached_in_all = km_cache_all_bytes(ns->k->caches),

@@ -26,6 +26,9 @@
  *     `leaving` also has uploaders for clients that have gone, until their pieces have been
  *     dropped, slice by slice.
  *
+ * When a broker between dies, a piece is sent again; a piece that the master has twice is let go of
+ * with its client, or expires.  The loss of the way to an instance ends none of its uploaders.
+ *
  * Failure: EAGAIN when either bound is reached; kvs_stream.c tries again.  Pieces of a client whose
  * end was not reported (no memory, or its instance has ended, too) remain until they expire.
  */
@@ -39,6 +42,7 @@
 #include "libflux/slice.h"
 
 #define UPLOAD_SECONDS 600
+#define TRIES 16
 #define PIECE 64                           /* chunks released between two readings of the clock */
 #define PASSING_BYTES (256u * 1024 * 1024) /* on their way to the master of one namespace */
 #define ANSWER_MAX (KVS_STORE_HEADER + KVS_STORE_MAX / KVS_CHUNK * KVS_DIGEST_MAX)
@@ -71,7 +75,7 @@ static void uploader_free(struct uploader *c)
 {
     struct km_ns *ns = c->ns;
 
-    claim_drop(ns->k->senders, &c->claim);
+    claim_drop(ns->k->uploaders, &c->claim);
     if (hmap_get(ns->upload->uploaders, c->key) == c)
         (void)hmap_take(ns->upload->uploaders, c->key);
     list_remove(&c->node);
@@ -82,7 +86,7 @@ static void uploader_free(struct uploader *c)
 /* At the master: the client has disconnected; km_upload_work() releases its pieces. */
 static void leave(struct uploader *c)
 {
-    claim_drop(c->ns->k->senders, &c->claim);
+    claim_drop(c->ns->k->uploaders, &c->claim);
     (void)hmap_take(c->ns->upload->uploaders, c->key);
     list_append(&c->ns->upload->leaving, &c->node);
     km_ns_poke(c->ns);
@@ -125,7 +129,7 @@ static struct uploader *uploader_of(struct km_ns *ns, const flux_msg_t *msg, uin
     strcpy(c->key, key);
     if ((ns->master && !(c->client = kvsstore_client_create(ns->store))) ||
         hmap_put(ns->upload->uploaders, key, c) < 0 ||
-        claim_take_sender(ns->k->senders, &c->claim, msg, uploader_gone) < 0) {
+        claim_take_sender(ns->k->uploaders, &c->claim, msg, uploader_gone) < 0) {
         uploader_free(c);
         return NULL;
     }
@@ -162,6 +166,7 @@ struct upload {
     flux_msg_t *req;
     flux_future_t *f;
     size_t len;
+    unsigned tries; /* that were lost with their way */
 };
 
 static void upload_free(struct upload *u)
@@ -176,6 +181,31 @@ static void upload_free(struct upload *u)
     free(u);
 }
 
+static void stored_cb(flux_future_t *f, void *arg);
+
+/* Send the piece to the master, with the number of the client.  Brokers on the way send it again if
+ * they have kept it. */
+static int send_on(struct upload *u)
+{
+    struct kvs_ns_req out;
+    size_t len;
+    const void *data = flux_msg_payload(u->req, &len);
+    uint8_t *buf;
+
+    if (kvs_ns_req_decode(data, len, &out, NULL) < 0)
+        return -1;
+    out.flags = KVS_NS_CLIENT;
+    out.client = u->c->number;
+    if (!(buf = malloc(kvs_ns_req_size(&out))))
+        return -1;
+    kvs_ns_req_encode(&out, buf);
+    flux_future_destroy(u->f);
+    u->f =
+        km_ns_upstream(u->ns, "kvs.store", buf, kvs_ns_req_size(&out), true, FLUX_MSGF_IDEMPOTENT);
+    free(buf);
+    return u->f ? flux_future_then(u->f, -1., stored_cb, u) : -1;
+}
+
 static void stored_cb(flux_future_t *f, void *arg)
 {
     struct upload *u = arg;
@@ -183,28 +213,15 @@ static void stored_cb(flux_future_t *f, void *arg)
     size_t len;
     errmsg_t err;
 
-    if (flux_rpc_get_raw(f, &data, &len, &err) < 0)
-        flux_respond_error(u->ns->h, u->req, errno, "%s", err.text);
-    else
+    if (flux_rpc_get_raw(f, &data, &len, &err) < 0) {
+        int errnum = errno;
+        if (errnum == EHOSTUNREACH && u->tries++ < TRIES && send_on(u) == 0)
+            return;
+        flux_respond_error(u->ns->h, u->req, errnum, "%s", err.text);
+    } else {
         flux_respond_raw(u->ns->h, u->req, data, len);
+    }
     upload_free(u);
-}
-
-/* Send the piece to the master, with the number of the client. */
-static flux_future_t *send_on(struct upload *u, const struct kvs_ns_req *q)
-{
-    struct kvs_ns_req out = *q;
-    flux_future_t *f;
-    uint8_t *buf;
-
-    out.flags = KVS_NS_CLIENT;
-    out.client = u->c->number;
-    if (!(buf = malloc(kvs_ns_req_size(&out))))
-        return NULL;
-    kvs_ns_req_encode(&out, buf);
-    f = km_ns_upstream(u->ns, "kvs.store", buf, kvs_ns_req_size(&out), true, 0);
-    free(buf);
-    return f;
 }
 
 static bool passes(struct km_ns *ns, const flux_msg_t *msg, const struct uploader *c, size_t len)
@@ -245,8 +262,7 @@ static void pass_on(struct km_ns *ns, const flux_msg_t *msg, const struct kvs_ns
         u->req = flux_msg_incref(msg);
         list_init(&u->node);
         list_append(&ns->upload->sent, &u->node);
-        u->f = send_on(u, q);
-        if (u->f && flux_future_then(u->f, -1., stored_cb, u) == 0)
+        if (send_on(u) == 0)
             return;
         upload_free(u);
     }

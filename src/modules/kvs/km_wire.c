@@ -13,6 +13,7 @@ static const struct flux_field drop_fields[] = {
     FLUX_FIELD_STR(struct km_wire_drop, namespace, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct km_wire_drop, userid, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_BOOL(struct km_wire_drop, owner, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct km_wire_drop, number, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 const struct flux_schema km_wire_drop_schema = FLUX_SCHEMA(struct km_wire_drop, drop_fields);

@@ -12,7 +12,8 @@
 struct km_wire_drop {
     const char *namespace;
     uint32_t userid;
-    bool owner; /* the user is the owner of the session */
+    bool owner;      /* the user is the owner of the session */
+    uint64_t number; /* random: the same when the request is sent again */
 };
 extern const struct flux_schema km_wire_drop_schema;
 

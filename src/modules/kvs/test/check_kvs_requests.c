@@ -651,7 +651,47 @@ START_TEST(answers_passed)
     ck_assert_int_eq(json(b, CREATE, 0, OWNER, "{\"namespace\":\"n\",\"owner\":0,\"rank\":0}"),
                      EEXIST);
     reply(b, NULL, NULL, 0, 0);
+    for (int i = 0; i < 16; i++) /* whatever their random numbers are */
+        ck_assert_int_eq(json(b, CREATE, 0, OWNER, "{\"namespace\":\"n\",\"owner\":0,\"rank\":0}"),
+                         0);
     ck_assert_int_eq(json(b, CREATE, 0, OWNER, "{\"namespace\":\"n\",\"owner\":0,\"rank\":0}"), 0);
+    bed_free(b);
+}
+END_TEST
+
+/* Creations and removals that are sent again, since a broker on the way has died, are answered as
+ * the first time; another one is not. */
+START_TEST(namespace_again)
+{
+    struct bed *b = bed_create();
+
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(
+            json(b, CREATE, 0, OWNER, "{\"namespace\":\"n\",\"owner\":0,\"rank\":0,\"number\":5}"),
+            0);
+    ck_assert_int_eq(
+        json(b, CREATE, 0, OWNER, "{\"namespace\":\"n\",\"owner\":0,\"rank\":0,\"number\":6}"),
+        EEXIST);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(json(b, "kvs.namespace-drop", 0, BROKER,
+                              "{\"namespace\":\"n\",\"userid\":0,\"owner\":true,\"number\":7}"),
+                         0);
+    ck_assert_int_eq(json(b, "kvs.namespace-drop", 0, BROKER,
+                          "{\"namespace\":\"n\",\"userid\":0,\"owner\":true,\"number\":8}"),
+                     ENOENT);
+    /* One that comes again while the first is under way: the master is at another rank. */
+    b->hold = "kvs.namespace-open";
+    for (int i = 0; i < 3; i++)
+        json(b, CREATE, 0, OWNER,
+             i < 2 ? "{\"namespace\":\"m\",\"owner\":0,\"rank\":1,\"number\":9}"
+                   : "{\"namespace\":\"m\",\"owner\":0,\"rank\":1,\"number\":10}");
+    size_t answers = b->answers;
+    flux_msg_t *resp = flux_msg_response_create(b->held, 0);
+    flux_msg_set_json(resp, "{}");
+    flux_handle_deliver(b->f.h, resp);
+    settle(b);
+    ck_assert_uint_eq(b->answers, answers + 3);
+    ck_assert_int_eq(b->errnum, EEXIST); /* the last one */
     bed_free(b);
 }
 END_TEST
@@ -877,7 +917,7 @@ int main(void)
 {
     RUN_SUITE("kvs_requests", payloads, streams, snapshot_holds, lost_ranks, waits_in_order,
               roots_announced, open_and_close, directory_hears, fences, fence_ranks, fence_aborts,
-              may_stop, first_root_refused, answers_passed, fences_passed, says_that_it_ends,
-              objects_that_come, idle_namespaces, fence_ranks_passed, reads_counted, list_later,
-              relays_bounded);
+              may_stop, first_root_refused, answers_passed, namespace_again, fences_passed,
+              says_that_it_ends, objects_that_come, idle_namespaces, fence_ranks_passed,
+              reads_counted, list_later, relays_bounded);
 }

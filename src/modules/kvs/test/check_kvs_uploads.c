@@ -118,6 +118,11 @@ START_TEST(uploads_passed)
     }
     ck_assert_uint_eq(hmap_count(ns->upload->uploaders), 3);
     uint64_t before = uploaded(m);
+    /* The loss of the way to the instance is not its end. */
+    msg = request("kvs.disconnect", 0, BROKER, 20);
+    flux_msg_set_flags(msg, FLUX_MSGF_NORESPONSE | FLUX_MSGF_IDEMPOTENT);
+    deliver(m, msg);
+    ck_assert_uint_eq(uploaded(m), before);
     msg = request("kvs.store-gone", 0, BROKER, 20);
     flux_msg_set_json(msg, "{\"namespace\":\"primary\",\"client\":3}");
     ck_assert_int_eq(deliver(m, msg), 0);
@@ -132,7 +137,43 @@ START_TEST(uploads_passed)
 }
 END_TEST
 
+/* A piece that was lost with a broker on its way is sent again. */
+START_TEST(upload_again)
+{
+    struct bed *b = bed_create_at(1);
+    size_t answers;
+
+    b->hold = "kvs.store";
+    piece(b, 7, 100);
+    answers = b->answers;
+    for (int i = 0; i < 3; i++) {
+        flux_msg_t *resp = flux_msg_response_create(b->held, EHOSTUNREACH);
+
+        ck_assert(flux_msg_has_flag(b->held, FLUX_MSGF_IDEMPOTENT));
+        flux_msg_set_json(resp, "rank 1 was lost");
+        flux_msg_destroy(b->held);
+        b->held = NULL;
+        flux_handle_deliver(b->f.h, resp);
+        settle(b);
+        ck_assert_ptr_nonnull(b->held);
+        ck_assert_uint_eq(b->answers, answers);
+    }
+    b->hold = NULL;
+    flux_msg_t *resp = flux_msg_response_create(b->held, 0);
+    flux_msg_set_raw(resp, "digests", 7);
+    flux_handle_deliver(b->f.h, resp);
+    settle(b);
+    ck_assert_uint_eq(b->answers, answers + 1);
+    ck_assert_int_eq(b->errnum, 0);
+    /* It is given up some time. */
+    reply(b, "kvs.store", NULL, 0, EHOSTUNREACH);
+    ck_assert_int_eq(piece(b, 7, 100), EHOSTUNREACH);
+    ck_assert_uint_eq(((struct km *)b->ctx)->primary->upload->bytes, 0);
+    bed_free(b);
+}
+END_TEST
+
 int main(void)
 {
-    RUN_SUITE("kvs_uploads", uploads_expire, upload_shares, uploads_passed);
+    RUN_SUITE("kvs_uploads", uploads_expire, upload_shares, uploads_passed, upload_again);
 }
