@@ -117,7 +117,7 @@ peer r 1 read shared
 opened r2
 opened r
 ended r1 1
-like "$last" "error: group 'g' of the stream has another key than 'n'" "members of a group have one key"
+like "$last" "group 'g' of the stream has another key than 'n'" "members of a group have one key"
 peer r3 0 read shared group=g crash=20
 opened r3
 go w

@@ -105,7 +105,8 @@ int far_hello_read(const unsigned char hello[FAR_HELLO_LEN], struct far_hello *h
                             .expires = le_get64(hello + 48),
                             .resume = le_get32(hello + 12) & FLAG_RESUME};
     *(h->resume ? &h->have : &h->want.seen) = le_get64(hello + 56);
-    if (!head_ok(hello) || le_get32(hello + 12) & ~(FLAG_SECURE | FLAG_OFF | FLAG_RESUME | FLAG_FOLLOW) ||
+    if (!head_ok(hello) ||
+        le_get32(hello + 12) & ~(FLAG_SECURE | FLAG_OFF | FLAG_RESUME | FLAG_FOLLOW) ||
         le_get32(hello + 28) != 0 || !knock_want_ok(&h->want) ||
         knock_names_decode(hello + HELLO_NAMES, &h->want) < 0)
         return inval();

@@ -71,9 +71,9 @@ struct inlet_far {
     struct inlet_far_step *arriving; /* the step whose first bytes come */
     struct inlet_far_pin *pin;       /* of the next steps; its bytes may be coming; NULL: none */
 
-    uint64_t floor;   /* of the last FAR_NOTE, */
-    uint64_t missing; /* and its step, plus 1; 0: none */
-    bool noted;       /* it has come since the last inlet_far_sleep() */
+    uint64_t floor;           /* of the last FAR_NOTE, */
+    uint64_t missing;         /* and its step, plus 1; 0: none */
+    bool noted;               /* it has come since the last inlet_far_sleep() */
     struct knock_claim claim; /* the last, if there was one (`claims`) */
     bool claims;
 

@@ -110,7 +110,8 @@ int flux_stream_put_array(flux_stream_t *s, const char *var, const struct flux_s
     if (array->format && check_format(s, var, array, data, err) < 0)
         return -1;
     if (stream_global_describe(var, array, desc, &len, &elems, &elem, &why) < 0)
-        return errmsg_fail(err, errno, "stream '%s': %s", s->name, why.text);
+        return errmsg_fail(err, errno, "step %" PRIu64 " of stream '%s': %s", s->step, s->name,
+                           why.text);
     if (array->format && !stream_format_flat(array->format))
         return stream_writer_put_records(s, var, desc, len, array->format, data, elems, err);
     return stream_writer_put(s, var, desc, len, data, elems * elem, err);
@@ -193,9 +194,9 @@ static int known_add(flux_stream_t *s, struct known *k, uint32_t writer, const c
                     writer, s->name, var);
     else if (k->array && !shapes_equal(stream_array_shape(own), stream_array_shape(k->array)))
         errmsg_fail(err, EPROTO,
-                    "the writers of stream '%s' do not agree about variable '%s': "
-                    "rank %u describes another array",
-                    s->name, var, writer);
+                    "the writers of stream '%s' do not agree about variable '%s' in step %" PRIu64
+                    ": rank %u describes another array",
+                    s->name, var, s->step, writer);
     else if (k->array || (k->array = stream_array_create(stream_array_shape(own), err))) {
         rc = 0;
         if (stream_array_count(own) == 1) {
@@ -411,32 +412,36 @@ int flux_stream_get_box(flux_stream_t *s, const char *var, const uint64_t *start
     const struct stream_shape *sh;
     struct stream_box box = {0};
     stream_select_t *sel;
+    errmsg_t why;
     int rc = -1;
 
     if (!a)
         return -1;
     sh = stream_array_shape(a);
     if (sh->kind != STREAM_GLOBAL)
-        return errmsg_fail(err, EINVAL, "variable '%s' of stream '%s' is not a global array", var,
-                           s->name);
+        return errmsg_fail(err, EINVAL,
+                           "variable '%s' in step %" PRIu64 " of stream '%s' is not a global array",
+                           var, s->step, s->name);
     box_init(&box, sh, start, count, stride);
-    if (!(sel = stream_select_create(a, &box, &want, err)))
-        return -1;
+    if (!(sel = stream_select_create(a, &box, &want, &why)))
+        return errmsg_fail(err, errno, "step %" PRIu64 " of stream '%s': %s", s->step, s->name,
+                           why.text);
     if (stream_select_elems(sel) > size / sh->elem)
         errmsg_fail(err, ENOBUFS,
-                    "variable '%s' of stream '%s': %" PRIu64 " elements need more "
-                    "than %zu bytes",
-                    var, s->name, stream_select_elems(sel), size);
+                    "variable '%s' in step %" PRIu64 " of stream '%s': %" PRIu64
+                    " elements need more than %zu bytes",
+                    var, s->step, s->name, stream_select_elems(sel), size);
     else {
         rc = parts_get(s, a, var, &box, sel, buf, err);
         if (rc == 0)
             stream_reader_asked(s, stream_select_elems(sel) * sh->elem,
                                 (stream_select_elems(sel) - stream_select_missing(sel)) * sh->elem);
         if (rc == 0 && stream_select_missing(sel) > 0)
-            rc = errmsg_fail(err, ENODATA,
-                             "variable '%s' of stream '%s': no writer has %" PRIu64
-                             " of the %" PRIu64 " elements",
-                             var, s->name, stream_select_missing(sel), stream_select_elems(sel));
+            rc = errmsg_fail(
+                err, ENODATA,
+                "variable '%s' in step %" PRIu64 " of stream '%s': no writer has %" PRIu64
+                " of the %" PRIu64 " elements",
+                var, s->step, s->name, stream_select_missing(sel), stream_select_elems(sel));
     }
     stream_select_destroy(sel);
     return rc;

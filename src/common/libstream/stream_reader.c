@@ -113,6 +113,14 @@ void stream_reader_close(flux_stream_t *s)
 
 /* --- opening --- */
 
+/* The result of connecting; the error message gets the name of the stream. */
+static inlet_t *named(const flux_stream_t *s, inlet_t *in, const errmsg_t *why, errmsg_t *err)
+{
+    if (!in)
+        errmsg_fail(err, errno, "stream '%s': %s", s->name, why->text);
+    return in;
+}
+
 /* Connect by TCP.  NULL with an error message. */
 static inlet_t *source_far(flux_stream_t *s, const struct stream_member *m,
                            const unsigned char *secret, double timeout, errmsg_t *err)
@@ -123,6 +131,7 @@ static inlet_t *source_far(flux_stream_t *s, const struct stream_member *m,
                                  .expires = m->expires,
                                  .share = s->way.share ? &s->way.at : NULL,
                                  .silence = s->way.silence};
+    errmsg_t why;
 
     if (!*m->address || s->way.ring) {
         errmsg_fail(err, EHOSTUNREACH,
@@ -135,7 +144,7 @@ static inlet_t *source_far(flux_stream_t *s, const struct stream_member *m,
     if (s->encrypts < 0 && (s->encrypts = stream_way_secure(s->h, s->secure, err)) < 0)
         return NULL;
     far.secure = s->encrypts;
-    return inlet_connect_far(&far, &s->want, timeout, err);
+    return named(s, inlet_connect_far(&far, &s->want, timeout, &why), &why, err);
 }
 
 static int source_open(flux_stream_t *s, const struct stream_member *m, double timeout,
@@ -143,6 +152,7 @@ static int source_open(flux_stream_t *s, const struct stream_member *m, double t
 {
     unsigned char key[KNOCK_KEY_LEN];
     struct stream_source *src = &s->sources[m->rank];
+    errmsg_t why;
 
     if (m->rank >= s->nsources || strlen(m->key) != 2 * sizeof(key) ||
         hex_decode(key, m->key, sizeof(key)) < 0)
@@ -159,7 +169,7 @@ static int source_open(flux_stream_t *s, const struct stream_member *m, double t
     else if (m->far)
         src->in = source_far(s, m, key, timeout, err);
     else
-        src->in = inlet_connect(m->address, key, &s->want, timeout, err);
+        src->in = named(s, inlet_connect(m->address, key, &s->want, timeout, &why), &why, err);
     if (!src->address)
         return errmsg_fail(err, ENOMEM, "out of memory");
     return src->in ? 0 : -1;

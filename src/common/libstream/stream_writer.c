@@ -111,6 +111,7 @@ int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
                              .key = digits};
     double timeout = opts->timeout != 0. ? opts->timeout : STREAM_OPEN_TIMEOUT;
     struct stream_written out = {.stays = 0};
+    errmsg_t why;
 
     if (getrandom(key, sizeof(key), 0) != (ssize_t)sizeof(key) ||
         gethostname(host, sizeof(host) - 1) < 0)
@@ -119,10 +120,11 @@ int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
     *hex_encode(digits, key, sizeof(key)) = '\0';
     if (!(s->vars = block_create()))
         return errmsg_fail(err, ENOMEM, "out of memory");
-    if (stream_way_get(&way, s->h, opts, err) < 0 ||
-        stream_way_listen(&way, s->h, s->name, opts, &o.far, far, err) < 0 ||
-        !(s->out = outlet_create(&o, err)))
+    if (stream_way_get(&way, s->h, opts, err) < 0)
         return -1;
+    if (stream_way_listen(&way, s->h, s->name, opts, &o.far, far, &why) < 0 ||
+        !(s->out = outlet_create(&o, &why)))
+        return errmsg_fail(err, errno, "stream '%s' cannot be opened: %s", s->name, why.text);
     w.address = outlet_name(s->out);
     task_get(&w);
     if (stream_join(s, &stream_write_schema, &w, err) < 0)
@@ -170,6 +172,15 @@ int flux_stream_wait_readers(flux_stream_t *s, uint32_t readers, double timeout,
     return 0;
 }
 
+/* Why a variable cannot be added to a step. */
+static const char *why_not(int errnum)
+{
+    return errnum == EEXIST   ? "the step has this variable already"
+           : errnum == EINVAL ? "a name has 1 to 127 printable characters without blanks"
+           : errnum == E2BIG  ? "the step has too many variables, or becomes too large"
+                              : strerror(errnum);
+}
+
 static int put(flux_stream_t *s, const char *var, const void *desc, size_t desc_len,
                const struct stream_put *put, size_t len, errmsg_t *err)
 {
@@ -190,7 +201,7 @@ static int put(flux_stream_t *s, const char *var, const void *desc, size_t desc_
     }
     if (block_add(s->vars, var, desc, desc_len, len) < 0)
         return errmsg_fail(err, errno, "variable '%.127s' of step %" PRIu64 " of stream '%s': %s",
-                           var, s->step, s->name, strerror(errno));
+                           var, s->step, s->name, why_not(errno));
     s->put[n] = *put;
     s->reserved += !put->data && len > 0;
     return 0;
@@ -441,10 +452,13 @@ static int begin(flux_stream_t *s, uint64_t size, double timeout, void **buf, er
 {
     double until = timeout < 0. ? INFINITY : clock_now() + timeout;
     double left = timeout < 0. ? INFINITY : timeout;
+    errmsg_t why;
 
     while (outlet_begin(s->out, s->step, size, left < LISTEN_SECONDS ? left : LISTEN_SECONDS, buf,
-                        err) < 0) {
-        if (errno != ETIMEDOUT || stream_writer_report(s, err) < 0)
+                        &why) < 0) {
+        if (errno != ETIMEDOUT)
+            return errmsg_fail(err, errno, "stream '%s': %s", s->name, why.text);
+        if (stream_writer_report(s, err) < 0)
             return -1;
         if ((left = until - clock_now()) <= 0.)
             return errmsg_fail(err, ETIMEDOUT,

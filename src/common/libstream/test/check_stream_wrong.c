@@ -1,0 +1,418 @@
+/* check_stream_wrong.c - what programs do wrong with streams: each time errno, and a sentence with
+ * the stream, the variable and the step; and the step that a reader asks for when writers are not
+ * at the same one.  Two writers and a reader have handles of their own, and the test is the
+ * module. */
+#include "config.h"
+#include <dirent.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "libflux/test/fake.h"
+#include "libstream/stream.h"
+#include "libutil/test/suite.h"
+
+static errmsg_t err;
+
+struct bed {
+    struct fake *f[3];   /* of both writers, and the reader */
+    flux_stream_t *w[2]; /* the writers */
+    flux_stream_t *r;    /* the reader */
+    char member[2][512];
+    unsigned n; /* writers that have come */
+};
+
+static void fails(int rc, int errnum, const char *text)
+{
+    ck_assert_int_eq(rc, -1);
+    ck_assert_msg(errno == errnum, "%s: %s", strerror(errno), err.text);
+    ck_assert_str_eq(err.text, text);
+}
+
+static void works(int rc)
+{
+    ck_assert_msg(rc >= 0, "%s", err.text);
+}
+
+static void answer(struct fake *f, int errnum, unsigned flags, const char *json)
+{
+    if (f->inbox_first == f->inbox_count)
+        f->inbox_first = f->inbox_count = 0;
+    fake_inbox(f, fake_answer(f, f->nsent - 1, errnum, flags, json));
+}
+
+static void module_hook(struct fake *f, flux_msg_t *msg)
+{
+    struct bed *b = f->user;
+    char text[1200];
+
+    fake_keep(f, msg);
+    if (strcmp(flux_msg_topic(msg), "stream.write") == 0) {
+        json_t *o = json_loads(flux_msg_json(msg), 0, NULL);
+
+        snprintf(b->member[b->n], sizeof(b->member[b->n]),
+                 "{\"writer\":%u,\"rank\":%u,\"epoch\":1,\"host\":\"h\",\"address\":\"%s\","
+                 "\"key\":\"%s\",\"far\":false,\"reader\":0,\"expires\":0}",
+                 b->n + 1, b->n, json_string_value(json_object_get(o, "address")),
+                 json_string_value(json_object_get(o, "key")));
+        b->n++;
+        json_decref(o);
+        answer(f, 0, FLUX_MSGF_STREAMING,
+               "{\"writer\":3,\"step\":0,\"epoch\":1,\"paused\":false,\"limit\":0,\"readers\":[],"
+               "\"gone\":[]}");
+    } else if (strcmp(flux_msg_topic(msg), "stream.read") == 0) {
+        snprintf(text, sizeof(text),
+                 "{\"size\":2,\"off\":false,\"gone\":[],\"writers\":[%s,%s]}", b->member[0],
+                 b->member[1]);
+        answer(f, 0, FLUX_MSGF_STREAMING, text);
+    } else if (!flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE))
+        answer(f, 0, 0, NULL);
+}
+
+static struct fake *party(struct bed *b)
+{
+    struct fake *f = fake_create();
+
+    f->hook = module_hook;
+    f->user = b;
+    return f;
+}
+
+static flux_stream_t *reader_open(struct bed *b, const struct flux_stream_opts *opts)
+{
+    return flux_stream_open(b->f[2]->h, "s", FLUX_STREAM_READ, opts, &err);
+}
+
+static void bed_init(struct bed *b, const char *policy, uint32_t depth)
+{
+    const struct flux_stream_opts opts = {.policy = policy, .depth = depth};
+
+    *b = (struct bed){.n = 0};
+    for (uint32_t k = 0; k < 2; k++) {
+        const struct flux_stream_opts w = {.transport = "ring", .rank = k, .size = 2};
+
+        b->f[k] = party(b);
+        b->w[k] = flux_stream_open(b->f[k]->h, "s", FLUX_STREAM_WRITE, &w, &err);
+        ck_assert_msg(b->w[k] != NULL, "%s", err.text);
+    }
+    b->f[2] = party(b);
+    ck_assert_msg((b->r = reader_open(b, &opts)) != NULL, "%s", err.text);
+    for (uint32_t k = 0; k < 2; k++)
+        works(flux_stream_wait_readers(b->w[k], 1, 30., &err));
+}
+
+static void bed_free(struct bed *b)
+{
+    flux_stream_close(b->r);
+    for (int k = 0; k < 2; k++)
+        flux_stream_close(b->w[k]);
+    for (int k = 0; k < 3; k++)
+        fake_free(b->f[k]);
+}
+
+/* Put the rows of a writer: `count` of 3 elements, from `offset` on, of `rows`. */
+static int put_rows(flux_stream_t *w, const char *type, uint64_t rows, uint64_t offset,
+                    uint64_t count)
+{
+    static const double data[30];
+    const uint64_t shape[] = {rows, 3};
+    const uint64_t at[] = {offset, 0};
+    const uint64_t n[] = {count, 3};
+    const struct flux_stream_array a = {type, 2, shape, at, n, false, NULL};
+
+    return flux_stream_put_array(w, "T", &a, data, &err);
+}
+
+static void end(struct bed *b)
+{
+    for (int k = 0; k < 2; k++)
+        works(flux_stream_end_step(b->w[k], 10., &err));
+}
+
+static int begin(struct bed *b, uint64_t which)
+{
+    return flux_stream_begin_step(b->r, which, 0., NULL, &err);
+}
+
+START_TEST(writing)
+{
+    struct bed b;
+    flux_stream_t *w;
+    const void *p;
+    size_t len;
+
+    bed_init(&b, NULL, 0);
+    w = b.w[0];
+    works(flux_stream_put(w, "n", "1234", 4, &err));
+    fails(flux_stream_put(w, "n", "1234", 4, &err), EEXIST,
+          "variable 'n' of step 0 of stream 's': the step has this variable already");
+    fails(flux_stream_put(w, "a b", "1234", 4, &err), EINVAL,
+          "variable 'a b' of step 0 of stream 's': a name has 1 to 127 printable characters "
+          "without blanks");
+    fails(put_rows(w, "f65", 2, 0, 1), EINVAL,
+          "step 0 of stream 's': variable 'T': type 'f65' with 2 dimensions is not possible");
+    fails(put_rows(w, "f64", 2, 1, 2), EINVAL,
+          "step 0 of stream 's': a piece of variable 'T' of rank 0 is not inside the array in "
+          "dimension 0");
+    fails(flux_stream_skip(w, 5, &err), EINVAL,
+          "step 0 of stream 's' was begun, or is pending");
+    works(flux_stream_place(w, 1., &err));
+    fails(flux_stream_place(w, 1., &err), EINVAL, "step 0 of stream 's' has its place already");
+    fails(flux_stream_put(w, "m", "1234", 4, &err), EINVAL,
+          "step 0 of stream 's' has its place already");
+    fails(flux_stream_begin_step(w, FLUX_STREAM_NEXT, 0., NULL, &err), EINVAL,
+          "step 0 of stream 's' is written, not read");
+    works(flux_stream_end_step(w, 1., &err));
+    fails(flux_stream_put(b.r, "n", "1234", 4, &err), EINVAL,
+          "stream 's' was opened for reading");
+    fails(flux_stream_get(b.r, 0, "n", &p, &len, &err), EINVAL,
+          "stream 's' has no step that was begun to get data of rank 0");
+    bed_free(&b);
+}
+END_TEST
+
+START_TEST(reading)
+{
+    static double box[30];
+    struct bed b;
+    struct flux_stream_info info;
+    const void *p;
+    size_t len;
+    uint64_t start[] = {1, 0};
+    uint64_t count[] = {9, 3};
+
+    bed_init(&b, NULL, 0);
+    fails(begin(&b, FLUX_STREAM_NEXT), ETIMEDOUT, "stream 's' has had no step within 0 s");
+    works(put_rows(b.w[0], "f64", 9, 0, 4));
+    works(put_rows(b.w[1], "f64", 9, 5, 4));
+    works(flux_stream_put(b.w[1], "n", "1234", 4, &err));
+    end(&b);
+    ck_assert_int_eq(begin(&b, FLUX_STREAM_NEXT), 1);
+    fails(begin(&b, FLUX_STREAM_NEXT), EINVAL, "step 0 of stream 's' was not ended");
+    fails(flux_stream_get(b.r, 0, "n", &p, &len, &err), ENOENT,
+          "step 0 of stream 's' has no variable 'n' of rank 0");
+    fails(flux_stream_get(b.r, 2, "n", &p, &len, &err), EINVAL,
+          "stream 's' has no writer of rank 2");
+    fails(flux_stream_get_box(b.r, "T", start, count, NULL, box, sizeof(box), &err), ERANGE,
+          "step 0 of stream 's': a box of variable 'T' ends outside the array in dimension 0, "
+          "which has 9 elements");
+    count[0] = 3;
+    fails(flux_stream_get_box(b.r, "T", start, count, NULL, box, 71, &err), ENOBUFS,
+          "variable 'T' in step 0 of stream 's': 9 elements need more than 71 bytes");
+    works(flux_stream_get_box(b.r, "T", start, count, NULL, box, 72, &err));
+    count[0] = 5;
+    fails(flux_stream_get_box(b.r, "T", start, count, NULL, box, sizeof(box), &err), ENODATA,
+          "variable 'T' in step 0 of stream 's': no writer has 3 of the 15 elements");
+    fails(flux_stream_get_box(b.r, "n", NULL, NULL, NULL, box, sizeof(box), &err), ENOENT,
+          "step 0 of stream 's' has no variable 'n' that is described");
+    works(flux_stream_end_step(b.r, 0., &err));
+    fails(flux_stream_end_step(b.r, 0., &err), EINVAL, "stream 's' has no step that was begun");
+    for (int i = 1; i <= 3; i++) { /* types, extents, and pieces of two writers that do not fit */
+        works(put_rows(b.w[0], "f64", 9, 0, 4));
+        works(put_rows(b.w[1], i == 1 ? "f32" : "f64", i == 2 ? 8 : 9, 3 + (i < 3), 4));
+        end(&b);
+        ck_assert_int_eq(begin(&b, FLUX_STREAM_NEXT), 1);
+        if (i < 3) {
+            char text[120];
+
+            snprintf(text, sizeof(text),
+                     "the writers of stream 's' do not agree about variable 'T' in step %d: rank 1 "
+                     "describes another array",
+                     i);
+            fails(flux_stream_inquire(b.r, FLUX_STREAM_ALL, "T", &info, &err), EPROTO, text);
+        } else {
+            ck_assert_int_eq(flux_stream_inquire(b.r, FLUX_STREAM_ALL, "T", &info, &err), -1);
+            ck_assert_int_eq(errno, EPROTO);
+            ck_assert_ptr_nonnull(strstr(err.text, "overlap"));
+        }
+        works(flux_stream_end_step(b.r, 0., &err));
+    }
+    bed_free(&b);
+}
+END_TEST
+
+static void put_number(struct bed *b, int k)
+{
+    static uint64_t n[2];
+
+    n[k] = flux_stream_step(b->w[k]);
+    works(flux_stream_put(b->w[k], "n", &n[k], sizeof(n[k]), &err));
+    works(flux_stream_end_step(b->w[k], 10., &err));
+}
+
+static void has(struct bed *b, uint64_t step)
+{
+    for (uint32_t k = 0; k < 2; k++) {
+        const void *p;
+        uint64_t n;
+        size_t len;
+
+        works(flux_stream_get(b->r, k, "n", &p, &len, &err));
+        memcpy(&n, p, sizeof(n));
+        ck_assert_uint_eq(n, step);
+    }
+    ck_assert_uint_eq(flux_stream_step(b->r), step);
+    works(flux_stream_end_step(b->r, 0., &err));
+}
+
+/* A step by its number, and the newest one, of writers that are at different steps. */
+START_TEST(exact)
+{
+    struct bed b;
+
+    bed_init(&b, NULL, 0);
+    for (int i = 0; i < 6; i++)
+        put_number(&b, 0);
+    for (int i = 0; i < 4; i++)
+        put_number(&b, 1);
+    ck_assert_int_eq(begin(&b, 1), 1);
+    has(&b, 1);
+    fails(begin(&b, 4), ETIMEDOUT, "stream 's' has had no step within 0 s");
+    put_number(&b, 1); /* step 4 */
+    ck_assert_int_eq(begin(&b, 4), 1);
+    has(&b, 4);
+    fails(begin(&b, 3), ETIMEDOUT, "stream 's' has had no step within 0 s");
+    put_number(&b, 1);
+    fails(begin(&b, 3), ENOENT, "step 3 of stream 's' cannot come any more");
+    ck_assert_int_eq(begin(&b, FLUX_STREAM_NEXT), 1); /* what was found instead is not lost */
+    has(&b, 5);
+    for (int i = 0; i < 3; i++)
+        put_number(&b, 1);
+    for (int i = 0; i < 5; i++)
+        put_number(&b, 0);
+    ck_assert_int_eq(begin(&b, FLUX_STREAM_NEWEST), 1);
+    has(&b, 8);
+    fails(begin(&b, FLUX_STREAM_NEWEST), ETIMEDOUT, "stream 's' has had no step within 0 s");
+    bed_free(&b);
+}
+END_TEST
+
+/* The same with policies by which each writer drops other steps: a step that one of them has
+ * dropped cannot come. */
+START_TEST(dropped)
+{
+    static const char *const policies[] = {"drop-newest", "drop-oldest", "latest"};
+    struct bed b;
+
+    bed_init(&b, policies[_i], 2);
+    for (int i = 0; i < 5; i++)
+        put_number(&b, 0);
+    for (int i = 0; i < 3; i++)
+        put_number(&b, 1);
+    /* Rank 0 has kept 0 and 1, 3 and 4, or 4; and rank 1 has 0 and 1, 1 and 2, or 2. */
+    if (_i == 0) {
+        ck_assert_int_eq(begin(&b, 1), 1);
+        has(&b, 1);
+        fails(begin(&b, 2), ETIMEDOUT, "stream 's' has had no step within 0 s");
+        put_number(&b, 0); /* step 5 */
+        for (int i = 0; i < 3; i++)
+            put_number(&b, 1);
+        fails(begin(&b, 2), ETIMEDOUT, "stream 's' has had no step within 0 s");
+    } else {
+        fails(begin(&b, 2), ETIMEDOUT, "stream 's' has had no step within 0 s");
+        put_number(&b, 1);
+        put_number(&b, 1); /* step 4 */
+        fails(begin(&b, 2), ENOENT, "step 2 of stream 's' cannot come any more");
+        ck_assert_int_eq(begin(&b, FLUX_STREAM_NEWEST), 1);
+        has(&b, 4);
+    }
+    bed_free(&b);
+}
+END_TEST
+
+/* What is closed in the middle of a step: a writer has not written it, and a reader has not
+ * released it, which delays nobody. */
+START_TEST(closed)
+{
+    struct bed b;
+    const void *p;
+    size_t len;
+
+    bed_init(&b, NULL, 1);
+    put_number(&b, 0);
+    put_number(&b, 1);
+    ck_assert_int_eq(begin(&b, FLUX_STREAM_NEXT), 1);
+    works(flux_stream_put(b.w[1], "n", "1234", 4, &err));
+    works(flux_stream_put(b.w[0], "n", "1234", 4, &err));
+    fails(flux_stream_end_step(b.w[0], 0., &err), ETIMEDOUT,
+          "step 1 of stream 's' has waited 0 s for a reader that does not keep up");
+    flux_stream_close(b.w[1]);
+    b.w[1] = NULL;
+    works(flux_stream_get(b.r, 1, "n", &p, &len, &err));
+    ck_assert_mem_eq(p, "\0\0\0\0\0\0\0\0", 8);
+    flux_stream_close(b.r);
+    b.r = NULL;
+    works(flux_stream_end_step(b.w[0], 30., &err));
+    put_number(&b, 0);
+    bed_free(&b);
+}
+END_TEST
+
+/* The limits of a process: of the size of memory, and of descriptors. */
+START_TEST(limits)
+{
+    const struct rlimit small = {1 << 20, 1 << 20};
+    const struct flux_stream_opts ring = {.transport = "ring"};
+    struct rlimit fds;
+    static char large[2 << 20];
+    struct bed b;
+    DIR *d = opendir("/proc/self/fd");
+    int fd = dirfd(d);
+
+    setrlimit(RLIMIT_FSIZE, &small);
+    bed_init(&b, NULL, 0);
+    works(flux_stream_put(b.w[0], "large", large, sizeof(large), &err));
+    fails(flux_stream_end_step(b.w[0], 1., &err), ENOSPC,
+          "stream 's': there is no room for the 2097216 bytes of step 0");
+    put_number(&b, 0);
+    put_number(&b, 1);
+    ck_assert_int_eq(begin(&b, FLUX_STREAM_NEXT), 1);
+    has(&b, 0);
+    flux_stream_close(b.r);
+    getrlimit(RLIMIT_NOFILE, &fds);
+    fds.rlim_cur = (rlim_t)fd + 1;
+    setrlimit(RLIMIT_NOFILE, &fds);
+    while ((fd = dup(0)) >= 0)
+        ;
+    b.f[2]->nsent = 0;
+    ck_assert_ptr_null(b.r = reader_open(&b, NULL));
+    ck_assert_msg(errno == EMFILE, "%s", err.text);
+    ck_assert_str_eq(err.text,
+                     "stream 's': cannot open a socket to the writer of a stream: Too many open "
+                     "files");
+    ck_assert_ptr_null(flux_stream_open(b.f[2]->h, "t", FLUX_STREAM_WRITE, NULL, &err));
+    ck_assert_int_eq(errno, EMFILE);
+    ck_assert_str_eq(err.text, "stream 't' cannot be opened: a stream cannot listen for readers of "
+                               "other hosts: Too many open files");
+    ck_assert_ptr_null(flux_stream_open(b.f[2]->h, "t", FLUX_STREAM_WRITE, &ring, &err));
+    ck_assert_int_eq(errno, EMFILE);
+    ck_assert_str_eq(err.text, "stream 't' cannot be opened: cannot make the shared memory of a "
+                               "stream: Too many open files");
+    put_number(&b, 0); /* those that are open go on */
+    closedir(d);
+    bed_free(&b);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("stream_wrong");
+    Suite *s = suite_create("stream_wrong");
+    SRunner *sr;
+    int failed;
+
+    tcase_add_test(tc, writing);
+    tcase_add_test(tc, reading);
+    tcase_add_test(tc, exact);
+    tcase_add_loop_test(tc, dropped, 0, 3);
+    tcase_add_test(tc, closed);
+    tcase_add_test(tc, limits);
+    suite_add_tcase(s, tc);
+    sr = srunner_create(s);
+    srunner_run_all(sr, CK_ENV);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed > 0;
+}
