@@ -34,6 +34,7 @@
  * Attributes read here, besides those of boot.h:
  *    modules              comma-separated; default: the table below
  *    join.timeout, orphan.timeout, heal.timeout, overlay.settle, shutdown.grace   durations
+ *    overlay.fanout-max   children beyond which a broker gives those of lost brokers to others
  *    event.buffer         size: events kept for children that missed some
  *    event.backlog        size: the same while a child does not keep up
  *    inflight.max         outstanding requests per client
@@ -543,6 +544,9 @@ static int configure_core(struct broker *b, struct core_config *cc, errmsg_t *er
         duration_attr(b, "shutdown.grace", &cc->shutdown_grace, err) < 0 ||
         duration_attr(b, "live.probe", &cc->beat, err) < 0)
         return -1;
+    if ((text = attrs_get(b->attrs, "overlay.fanout-max")) && str2u32(text, &cc->fanout_max) < 0)
+        return errmsg_fail(err, EINVAL, "attribute overlay.fanout-max=%s is not a number from 0 up",
+                           text);
     if ((text = attrs_get(b->attrs, "event.buffer"))) {
         if (size_parse(text, &val, &why) < 0)
             return errmsg_fail(err, EINVAL, "attribute event.buffer=%s: %s", text, why.text);

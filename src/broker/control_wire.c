@@ -166,11 +166,19 @@ const struct flux_method control_up[CONTROL_NUP + 1] = {
     [CONTROL_ARRIVED] = {.topic = "overlay.arrived",
                          .request = &control_moved_schema,
                          .what = "the earlier parent has let the sender go; below: the ranks that "
-                                 "are up there"},
+                                 "are up there; keys: their public keys"},
     [CONTROL_DONE] = {.topic = "overlay.done",
                       .request = &empty_schema,
                       .what = "to the earlier parent: nothing is left to be answered on this "
                               "connection"},
+    [CONTROL_TAKE] = {.topic = "overlay.expect",
+                      .request = &control_moved_schema,
+                      .what = "this child of the sender, which has no place there, will be a child "
+                              "of the receiver"},
+    [CONTROL_GAVE] = {.topic = "overlay.given",
+                      .request = &control_moved_schema,
+                      .what = "that rank is below the receiver from now on; or, with the sender as "
+                              "the parent, it stays where it is"},
     [CONTROL_NUP] = FLUX_METHOD_END,
 };
 
@@ -216,5 +224,9 @@ const struct flux_method control_down[CONTROL_NDOWN + 1] = {
     [CONTROL_OVER] = {.topic = "overlay.over",
                       .request = &empty_schema,
                       .what = "answer to overlay.done: the connection may end"},
+    [CONTROL_TAKES] = {.topic = "overlay.expected",
+                       .request = &expected_schema,
+                       .what = "answer of the parent to overlay.expect: from now on, requests for "
+                               "that rank are held here; with the card of the sender"},
     [CONTROL_NDOWN] = FLUX_METHOD_END,
 };

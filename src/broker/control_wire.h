@@ -101,6 +101,8 @@ enum {
     CONTROL_LEAVING,
     CONTROL_ARRIVED,
     CONTROL_DONE,
+    CONTROL_TAKE,
+    CONTROL_GAVE,
     CONTROL_NUP
 };
 enum {
@@ -115,6 +117,7 @@ enum {
     CONTROL_GO,
     CONTROL_GIVEN,
     CONTROL_OVER,
+    CONTROL_TAKES,
     CONTROL_NDOWN
 };
 /* `request` describes the payload; FLUX_METHOD_END follows. */

@@ -165,6 +165,9 @@ struct core_config {
     /* Seconds that a broker that came back has to stay before it gets its subtree back; 0: only on
      * request (overlay.restore). */
     double settle;
+    /* A broker with more children gives those that are not in their places to its other children.
+     * 0: no limit. */
+    uint32_t fanout_max;
     double shutdown_grace; /* seconds to wait for each level of children at shutdown */
     double beat;           /* seconds between reports of ranks that join, are slow, or drain */
     size_t event_buffer;   /* bytes of past events kept for children that have missed some */
@@ -230,6 +233,9 @@ void core_peer_back(core_t *c, enum core_plane plane, uint32_t rank);
  * on the card of this broker, or with the key of its rank.  Returns true if it is admitted; it is a
  * child from then on. */
 bool core_peer_adopt(core_t *c, uint32_t rank);
+/* Returns whether a broker of another place than below this one may become a child, even if none is
+ * below this one in the shape. */
+bool core_hosts(const core_t *c);
 /* Return the public key of a rank below this broker, in Z85, as the brokers between have reported
  * it, or NULL if it is not known. */
 const char *core_key_of(const core_t *c, uint32_t rank);

@@ -35,17 +35,18 @@
  * Each broker changes its own tree when it takes over a child, or gives it back (core_restore.c),
  * when a broker below it reports a move, and when the event overlay.moved arrives.  The root, which
  * publishes that event, puts a rank back into its place in the shape when the rank is lost or
- * leaves.  Each rank numbers its moves, so a report that arrives late is ignored.
+ * leaves; a guest (core_spread.c) only when no orphan is below it any longer.  Each rank numbers
+ * its moves, so a report that arrives late is ignored.
  *
  * Invariants:
- *  1. An orphan connects only to its ancestors in the shape, the nearest first.  So the tree stays
- *     a tree, and the next hop to a rank is unchanged at all brokers except its new parent and the
- *     brokers below.
+ *  1. An orphan connects only to ancestors of its parent, the nearest first.  So the next hop to a
+ *     rank is unchanged at all brokers except its new parent and the brokers below.  The tree stays
+ *     a tree, since each broker is deeper in the shape than its parent (core_spread.c).
  *  2. Between the loss of the parent and the next welcome, a broker sends only overlay.hello
  *     upwards; requests and reports are held.
  *  3. A subtree is adopted only if neither this broker nor an event (core_census.c) counts the root
  *     of the subtree as lost, the hello has the present incarnation of that rank, and it names only
- *     ranks of the subtree.
+ *     ranks of the subtree, or that were below this broker before.
  *  4. A rank is pending only at the broker that has lost the connection on the way to it.  That
  *     broker still counts the rank as up, even when a lost rank above it was put back into its
  *     place in the shape elsewhere, and reports the rank as lost if it does not connect in time.
@@ -53,7 +54,8 @@
  *     lost.  The exceptions are ranks below a lost rank that was put back into its place in the
  *     shape: they are pending at another broker.  The broker that adopts the orphan knows which of
  *     them are pending, unless the earlier parent lives (invariant 6), and reports the others as
- *     lost; the brokers above leave out all of them.
+ *     lost; the brokers above leave out all of them.  Guests (core_spread.c) are another exception:
+ *     they may have left the subtree unnoticed.
  *  6. An orphan is welcomed after the last message that its earlier parent, or an ancestor of that
  *     parent, has sent on the way through another child of this broker: reports of an earlier state
  *     must not follow reports of a later one.  If that child does not end within PASSAGE seconds,
@@ -208,13 +210,33 @@ void heal_tell_moved(core_t *c, const struct control_moved *m)
         body.map = sessmap_moved(c->map);
         if ((json = flux_schema_encode(&overlay_moved_schema, &body)))
             event_publish_json(c, "overlay.moved", json);
+        if (!idset_empty(c->unplaced))
+            heal_put_back(c, c->unplaced);
     } else if (c->parent->up) {
         overlay_send(c, c->parent, &control_up[CONTROL_MOVED], m);
+    } else if (idset_set(c->untold, m->rank) < 0) {
+        core_log(c, LOG_ERR, "rank %u is out of memory to note a rank that has moved", c->cfg.rank);
     }
     free(json);
 }
 
 static void settled(core_t *c, const idset_t *ranks); /* these ranks are not pending any longer */
+
+bool heal_may_report(const core_t *c, uint32_t rank, const idset_t *ranks, bool moving)
+{
+    idset_t *own = topology_subtree(c->topo, rank);
+    idset_t *other = own ? idset_difference(ranks, own) : NULL;
+    idset_t *below = NULL;
+    bool ok = other && idset_empty(other);
+
+    if (other && !ok && (below = topology_subtree(overlay_tree(c), rank)))
+        ok = idset_subtract(other, below) == 0 &&
+             (idset_empty(other) || (moving && idset_subset(other, c->up)));
+    idset_destroy(own);
+    idset_destroy(other);
+    idset_destroy(below);
+    return ok;
+}
 
 /* Note that a rank of this subtree has moved to a parent elsewhere, with the ranks below it. */
 static void moved_away(core_t *c, const idset_t *sub)
@@ -225,6 +247,18 @@ static void moved_away(core_t *c, const idset_t *sub)
                  c->cfg.rank);
     settled(c, sub);
     route_held(c, &c->unsettled);
+}
+
+void heal_gave_up(core_t *c, uint32_t rank)
+{
+    idset_t *sub = topology_subtree(overlay_tree(c), rank);
+
+    if (sub)
+        moved_away(c, sub);
+    else
+        core_log(c, LOG_ERR, "rank %u is out of memory to note that rank %u is elsewhere",
+                 c->cfg.rank, rank);
+    idset_destroy(sub);
 }
 
 void heal_moved_event(core_t *c, const flux_msg_t *event)
@@ -249,18 +283,41 @@ void heal_moved_event(core_t *c, const flux_msg_t *event)
             (void)idset_subtract(sub, c->pending);
         moved_away(c, sub);
     }
+    if (owner && !core_is_root(c))
+        restore_plan(c); /* the broker of a guest's place may have moved to its own place */
     idset_destroy(sub);
     json_decref(owner);
+}
+
+/* Returns whether a lost rank has to stay below the broker that has had it as a guest: orphans
+ * below it are pending there, and if that broker is lost, too, the one above has to know them. */
+static bool has_orphans(const core_t *c, uint32_t rank)
+{
+    const topology_t *tree = overlay_tree(c);
+    idset_t *sub;
+    bool any;
+
+    if (topology_is_ancestor(c->topo, topology_parent(tree, rank), rank) ||
+        !(sub = topology_subtree(tree, rank)))
+        return false;
+    any = idset_intersects(sub, c->up);
+    idset_destroy(sub);
+    return any;
 }
 
 void heal_put_back(core_t *c, const idset_t *lost)
 {
     idset_t *ranks = c->tree ? idset_intersect(lost, c->moved) : NULL;
 
+    if (ranks && (idset_add(ranks, c->unplaced) < 0 || idset_keep(ranks, c->lost) < 0))
+        core_log(c, LOG_ERR, "rank %u is out of memory for the places of lost ranks", c->cfg.rank);
+    (void)idset_subtract(c->unplaced, c->unplaced);
     for (uint32_t r = ranks ? idset_first(ranks) : IDSET_NONE; r != IDSET_NONE;
          r = idset_next(ranks, r)) {
         struct control_moved m = move_of(c, r);
 
+        if (has_orphans(c, r) && idset_set(c->unplaced, r) == 0)
+            continue;
         m.parent = topology_parent(c->topo, r);
         m.move |= MOVES_MAX; /* the last number of this incarnation */
         if (move(c, r, m.parent, m.move))
@@ -277,13 +334,22 @@ bool heal_move(core_t *c, const struct control_moved *m)
 void heal_tell_again(core_t *c)
 {
     uint32_t me = c->cfg.rank;
+    idset_t *ranks = c->untold; /* some of these have returned to their places */
 
-    for (uint32_t r = idset_first(c->moved); r != IDSET_NONE; r = idset_next(c->moved, r)) {
+    c->untold = idset_create();
+    if (!c->untold || idset_add(ranks, c->moved) < 0) {
+        core_log(c, LOG_ERR, "rank %u is out of memory to report ranks that have moved", me);
+        idset_destroy(c->untold);
+        c->untold = ranks;
+        return;
+    }
+    for (uint32_t r = idset_first(ranks); r != IDSET_NONE; r = idset_next(ranks, r)) {
         struct control_moved m = move_of(c, r);
 
         if (r != me && topology_is_ancestor(overlay_tree(c), me, r))
             heal_tell_moved(c, &m);
     }
+    idset_destroy(ranks);
 }
 
 /* --- incarnations --- */
@@ -395,7 +461,7 @@ static void heal_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
         json_t *o = json_array_get(c->above, c->heal_at++);
 
         if (flux_schema_decode_json(&control_card_schema, o, &card, &err) == 0)
-            restore_former_end(c, card.rank); /* one connection carries a broker */
+            restore_formers_end(c, card.rank);
         else
             card.tree = NULL;
         if (card.tree && c->link->move(c->link_arg, &card, &err) == 0) {
@@ -449,6 +515,7 @@ void heal_over(core_t *c, const struct control_welcome *n)
     heal_tell_again(c); /* the reports may have gone to the dead parent, like reports of losses */
     event_moved(c, n->seq);
     overlay_caught_up(c, lost);
+    restore_plan(c);
     idset_destroy(lost);
 }
 
@@ -473,13 +540,23 @@ void heal_stop(core_t *c)
 
 /* --- the broker that adopts an orphan --- */
 
+bool core_hosts(const core_t *c)
+{
+    return c->cfg.heal_timeout > 0. && c->cfg.fanout_max > 0;
+}
+
 bool core_peer_adopt(core_t *c, uint32_t rank)
 {
     const struct peer *p = hmap_get_u64(c->child_by_rank, rank);
 
     /* Its hello tells whether it is an orphan or joins late; it is refused if that is too early. */
-    if (!heal_can(c) || c->state >= CORE_DOWN || rank == c->cfg.rank ||
-        !topology_is_ancestor(c->topo, c->cfg.rank, rank))
+    if (!heal_can(c) || c->state >= CORE_DOWN || rank >= c->cfg.size ||
+        !spread_is_deeper(c, rank, c->cfg.rank))
+        return false;
+    /* A guest was below this broker, or will be. */
+    if (spread_is_guest(c, rank) && !restore_expects(c, rank) &&
+        !topology_is_ancestor(overlay_tree(c), c->cfg.rank, rank) &&
+        !(c->pending && idset_test(c->pending, rank)))
         return false;
     return p ? !p->up || p->lost || p->gone : overlay_child_add(c, rank) != NULL;
 }
@@ -582,28 +659,32 @@ static int remove_orphans(const core_t *c, uint32_t rank, idset_t *sub, bool pen
 static void arrived(core_t *c, uint32_t rank, const idset_t *below, bool knows)
 {
     idset_t *sub = topology_subtree(overlay_tree(c), rank);
+    idset_t *own = topology_subtree(c->topo, rank);
     idset_t *fresh = idset_difference(below, c->up);
 
     settled(c, below);
     /* Its reports to the earlier parent may not have arrived here. */
     if (fresh && !idset_empty(fresh))
         join_ready(c, fresh);
-    if (sub && idset_keep(sub, c->up) == 0 && idset_subtract(sub, below) == 0 &&
-        remove_orphans(c, rank, sub, knows) == 0 && !idset_empty(sub))
+    if (sub && own && idset_keep(sub, c->up) == 0 && idset_keep(sub, own) == 0 &&
+        idset_subtract(sub, below) == 0 && remove_orphans(c, rank, sub, knows) == 0 &&
+        !idset_empty(sub))
         overlay_ranks_lost(c, sub, RANK_LOST, c->cfg.rank,
                            "it was lost while the broker above it had no parent");
     route_held(c, &c->unsettled);
     idset_destroy(sub);
+    idset_destroy(own);
     idset_destroy(fresh);
 }
 
 void heal_moved_below(core_t *c, struct peer *p, const struct control_moved *m)
 {
-    idset_t *sub = topology_subtree(c->topo, p->rank);
+    idset_t *ends = idset_create_range(m->rank, m->rank);
     idset_t *below = m->below ? idset_parse(m->below, NULL) : NULL;
 
-    if (sub && idset_test(sub, m->rank) && idset_test(sub, m->parent) &&
-        (!m->below || (below && idset_subset(below, sub)))) {
+    if (ends && idset_set(ends, m->parent) == 0 && heal_may_report(c, p->rank, ends, true) &&
+        spread_is_deeper(c, m->rank, m->parent) &&
+        (!m->below || (below && heal_may_report(c, p->rank, below, true)))) {
         if (below)
             keys_note(c, below, m->keys);
         /* The root publishes new moves; other brokers report to the root, which may not know the
@@ -617,7 +698,7 @@ void heal_moved_below(core_t *c, struct peer *p, const struct control_moved *m)
     } else {
         core_log(c, LOG_ERR, "rank %u reported a moved rank that is not in its subtree", p->rank);
     }
-    idset_destroy(sub);
+    idset_destroy(ends);
     idset_destroy(below);
 }
 
@@ -656,12 +737,10 @@ static void pending_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *
 bool heal_accepts(core_t *c, struct peer *p, const struct control_hello *h, errmsg_t *why)
 {
     idset_t *below = idset_parse(h->below, NULL);
-    idset_t *sub = topology_subtree(c->topo, p->rank);
-    bool own = below && sub && idset_subset(below, sub) && idset_test(below, p->rank);
+    bool own = below && idset_test(below, p->rank) && heal_may_report(c, p->rank, below, true);
     uint32_t known = census_incarnation(c, p->rank);
 
     idset_destroy(below);
-    idset_destroy(sub);
     if (!heal_now(c))
         errmsg_set(why, "rank %u takes over no subtree now", c->cfg.rank);
     else if (!own)
@@ -733,7 +812,8 @@ int heal_init(core_t *c)
     overlay_peer_init(&c->unsettled, c->cfg.rank, CORE_TREE);
     c->unsettled.absent = true; /* held requests are routed again, not sent */
     if (!(c->moved = idset_create()) || !(c->elsewhere = idset_create()) ||
-        !(c->unheard = idset_create()) || !(c->move_of = hmap_create_u64(NULL)) ||
+        !(c->unheard = idset_create()) || !(c->untold = idset_create()) ||
+        !(c->unplaced = idset_create()) || !(c->move_of = hmap_create_u64(NULL)) ||
         !(c->heal_timer = flux_timer_create(c->r, heal_cb, c)) ||
         !(c->pending_timer = flux_timer_create(c->r, pending_cb, c)) ||
         !(c->passage_timer = flux_timer_create(c->r, passage_cb, c)))
@@ -754,6 +834,8 @@ void heal_destroy(core_t *c)
     idset_destroy(c->pending);
     idset_destroy(c->elsewhere);
     idset_destroy(c->unheard);
+    idset_destroy(c->untold);
+    idset_destroy(c->unplaced);
     idset_destroy(c->heal_below);
     hmap_destroy(c->move_of);
     topology_destroy(c->tree);

@@ -287,7 +287,7 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
                                 .above = c->cards};
     bool own = topology_parent(c->topo, p->rank) == c->cfg.rank;
     bool late = !h->below && !own, elsewhere = false;
-    bool expected = h->below && h->guest && restore_expects(c, p);
+    bool expected = h->below && h->guest && restore_expects(c, p->rank);
     errmsg_t why;
 
     if (c->state == CORE_JOIN) {

@@ -357,7 +357,8 @@ static void go_down(core_t *c, const struct control_down_order *s)
     core_set_state(c, CORE_DOWN);
     for (uint32_t i = 0; i < c->nchildren; i++) {
         struct peer *p = c->children[i];
-        if (p->up && !p->lost && !p->gone)
+        /* A former child asks again, elsewhere, for what it has asked here: the modules end. */
+        if ((p->up || (p->former && s->alone)) && !p->lost && !p->gone)
             overlay_send(c, p, &control_down[CONTROL_SHUTDOWN], s);
     }
     flux_timer_start(c->down_timer, down_patience(c), 0.);
@@ -401,14 +402,10 @@ static idset_t *parse_subtree_ranks(core_t *c, struct peer *p, const char *text)
 {
     errmsg_t err;
     idset_t *ids = idset_parse(text, &err);
-    idset_t *sub = topology_subtree(c->topo, p->rank);
 
-    if (ids && sub && idset_subset(ids, sub)) {
-        idset_destroy(sub);
+    if (ids && heal_may_report(c, p->rank, ids, false))
         return ids;
-    }
     core_log(c, LOG_ERR, "rank %u reported ranks that are not in its subtree", p->rank);
-    idset_destroy(sub);
     idset_destroy(ids);
     return NULL;
 }
@@ -435,19 +432,31 @@ static bool waits_elsewhere(const core_t *c, const idset_t *reported, uint32_t r
     return idset_test(c->lost, rank);
 }
 
+/* Orphans that wait at the child may have been put back elsewhere, and guests may have moved, so
+ * each rank is checked by itself. */
 static void lost_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
 {
     const struct control_text *t = in;
-    idset_t *ids = parse_subtree_ranks(c, p, t->ranks);
+    errmsg_t err = {""};
+    idset_t *ids = idset_parse(t->ranks, &err);
     idset_t *sub = topology_subtree(overlay_tree(c), p->rank);
+    bool own = true;
 
     for (uint32_t r = ids && sub ? idset_first(ids) : IDSET_NONE; r != IDSET_NONE;
          r = idset_next(ids, r)) {
-        if (!idset_test(sub, r) && !waits_elsewhere(c, ids, r))
+        if (!idset_test(sub, r) && (r >= c->cfg.size || !waits_elsewhere(c, ids, r))) {
+            own &= topology_is_ancestor(c->topo, p->rank, r);
             (void)idset_clear(ids, r);
+        }
     }
+    if (!own)
+        core_log(c, LOG_WARNING, "rank %u reported lost ranks that are not in its subtree",
+                 p->rank);
     if (ids && sub)
         overlay_ranks_lost(c, ids, t->left ? RANK_LEFT : RANK_LOST, t->by, t->why);
+    else
+        core_log(c, LOG_ERR, "rank %u reported lost ranks that cannot be read: %s", p->rank,
+                 err.text);
     idset_destroy(sub);
     idset_destroy(ids);
 }
@@ -483,6 +492,12 @@ static void shutdown_cb(core_t *c, struct peer *p, const void *in, const flux_ms
 {
     const struct control_down_order *s = in;
 
+    if (p->former) {
+        if (c->link->drop)
+            c->link->drop(c->link_arg, CORE_TREE, p->rank);
+        core_peer_lost(c, CORE_TREE, p->rank, s->reason);
+        return;
+    }
     if (s->alone) {
         core_peer_lost(c, CORE_TREE, p->rank, s->reason);
         return;
@@ -505,6 +520,7 @@ static void goodbye_cb(core_t *c, struct peer *p, const void *in, const flux_msg
     p->gone = true;
     p->event_up = false;
     p->wants = 0;
+    restore_left(c, p);
     snprintf(text, sizeof(text), "rank %u has left the session", p->rank);
     if (heal_now(c))
         inflight_set_aside(&p->to, &again);
@@ -558,6 +574,8 @@ static control_handler *const from_child[CONTROL_NUP] = {
     [CONTROL_LEAVING] = restore_leaving_cb,
     [CONTROL_ARRIVED] = restore_arrived_cb,
     [CONTROL_DONE] = restore_done_cb,
+    [CONTROL_TAKE] = restore_expect_cb,
+    [CONTROL_GAVE] = restore_given_cb,
 };
 static control_handler *const from_parent[CONTROL_NDOWN] = {
     [CONTROL_WELCOME] = join_welcome_cb,
@@ -571,6 +589,7 @@ static control_handler *const from_parent[CONTROL_NDOWN] = {
     [CONTROL_GO] = restore_go_cb,
     [CONTROL_GIVEN] = restore_given_cb,
     [CONTROL_OVER] = restore_done_cb,
+    [CONTROL_TAKES] = restore_expected_cb,
 };
 
 void overlay_control(core_t *c, struct peer *from, const flux_msg_t *msg)
@@ -599,8 +618,10 @@ void overlay_control(core_t *c, struct peer *from, const flux_msg_t *msg)
         if (strcmp(m->topic, topic) != 0)
             continue;
         if (from == c->second
-                ? m != &control_down[CONTROL_WELCOME] && m != &control_down[CONTROL_REFUSED]
-                : from->former && !from->is_child && m != &control_down[CONTROL_OVER])
+                ? m != &control_down[CONTROL_WELCOME] && m != &control_down[CONTROL_REFUSED] &&
+                      m != &control_down[CONTROL_GIVEN]
+                : from->former && !from->is_child && m != &control_down[CONTROL_OVER] &&
+                      m != &control_down[CONTROL_SHUTDOWN])
             return; /* only the report of the parent counts */
         if (m != &control_up[CONTROL_HELLO])
             from->fresh = false;
@@ -645,7 +666,7 @@ void core_child_event_up(core_t *c, uint32_t rank)
     if (!p || p->lost || p->gone)
         return;
     p->event_up = true;
-    if (restore_expects(c, p)) /* its welcome may wait for this */
+    if (restore_expects(c, p->rank)) /* its welcome may wait for this */
         join_hello_again(c, p);
 }
 

@@ -13,6 +13,7 @@
  *     core_late.c      ranks that join while the broker above them is dead
  *     core_keys.c      public keys of the ranks below
  *     core_restore.c   subtrees that return to their places
+ *     core_spread.c    a broker with too many children
  *     core_service.c   services of the broker itself
  *     core_trace.c     observing messages
  */
@@ -48,9 +49,12 @@ struct peer {
     bool done;             /* former parent: it knows that no answer is pending */
     bool arriving;         /* child: welcomed, but not released by its earlier parent yet */
     bool late;             /* child: joins here, since the brokers between are down (core_late.c) */
-    bool at_once;          /* child: it gets its subtree back at once */
+    bool at_once;          /* child: it gets its subtree back, or returns itself, at once */
+    bool raised;           /* child, arriving: it was below another child of this broker */
     double since;          /* child: time when it came back; 0: it was always there */
     double due;            /* child: earliest time for its move, or for the return of its subtree */
+    double stays;          /* child: time before which it is not given to a host, or is none */
+    uint32_t offered;      /* rank that it will give to this broker; 0: none */
     unsigned flaps;        /* child: number of times that it came back and was soon lost again */
     double joined;         /* child: time of its welcome in a running session; 0: earlier */
     unsigned bounces;      /* child: number of times in a row that it joined and was soon lost */
@@ -198,6 +202,8 @@ struct core {
     idset_t *pending;    /* ranks below a lost child that may connect here; NULL: none */
     struct peer unsettled; /* `held`: requests to pending or expected ranks */
     idset_t *unheard;      /* ranks reported as lost by this broker, but not by an event yet */
+    idset_t *unplaced;     /* the root: lost guests that were not put back yet */
+    idset_t *untold;       /* have moved below this broker while it had no parent to tell */
     idset_t *elsewhere;    /* have moved out of this subtree, or had before this broker joined */
     flux_watcher_t *heal_timer;
     flux_watcher_t *pending_timer;
@@ -387,6 +393,11 @@ json_t *heal_moved(const core_t *c);
 bool heal_child_lost(core_t *c, struct peer *p, enum rank_state how, const char *why);
 void heal_here(core_t *c, const idset_t *ranks); /* these ranks are in this subtree (again) */
 void heal_late(core_t *c); /* this broker has joined late: ranks of its subtree are elsewhere */
+void heal_gave_up(core_t *c, uint32_t rank); /* this rank, and those below it, are elsewhere */
+/* Returns whether these ranks may be below a child, or another rank below this broker: they belong
+ * there, or have moved there.  `moving`: or they are anywhere below this broker, since the report
+ * of the move may be lost. */
+bool heal_may_report(const core_t *c, uint32_t rank, const idset_t *ranks, bool moving);
 /* Return the ranks that are lost with this one: its subtree, without the ranks that have moved out
  * of the subtree of this broker.  (An event may have put a lost rank back into its place in the
  * shape; its orphans wait elsewhere.)  Returns NULL with ENOMEM. */
@@ -471,14 +482,18 @@ void restore_back(core_t *c, const idset_t *ranks);
  * other handling is necessary.
  */
 bool restore_lost(core_t *c, struct peer *p, const char *why);
-/* Held requests for the parent were sent, or an event has arrived: continue a move that waited for
+/* Held requests for a neighbor were sent, or an event has arrived: continue a move that waited for
  * that. */
 void restore_drained(core_t *c);
-void restore_answered(core_t *c);                  /* a request is not pending any longer */
-void restore_former_end(core_t *c, uint32_t rank); /* end the connection if it is a former parent */
+void restore_answered(core_t *c); /* a request is not pending any longer */
+/* This broker is an orphan, and connects to this rank: end the connections to former parents that
+ * are that rank, since one connection carries a broker, or may be below it: it forgets what has
+ * come from here by another way. */
+void restore_formers_end(core_t *c, uint32_t rank);
+void restore_left(core_t *c, struct peer *p); /* this child says goodbye */
 /* Return the second or a former parent of this rank, or NULL. */
 struct peer *restore_peer(const core_t *c, uint32_t rank);
-bool restore_expects(const core_t *c, const struct peer *p);
+bool restore_expects(const core_t *c, uint32_t rank);
 /* Handle the hello of an expected rank. */
 void restore_hello(core_t *c, struct peer *p, const struct control_hello *h);
 void restore_welcomed(core_t *c, const struct control_welcome *n);
@@ -489,6 +504,24 @@ control_handler restore_expect_cb, restore_expected_cb, restore_go_cb, restore_l
     restore_given_cb, restore_arrived_cb, restore_done_cb;
 /* Handle the request overlay.restore. */
 void restore_request_cb(flux_t *h, const flux_msg_t *req, void *arg);
+
+/* core_spread.c */
+/* Returns whether this child is connected, and stays. */
+bool spread_is_there(const struct peer *p);
+/* Returns whether the place of a rank is not below this broker. */
+bool spread_is_guest(const core_t *c, uint32_t rank);
+/* Returns whether a rank may be below this parent: it is deeper in the shape. */
+bool spread_is_deeper(const core_t *c, uint32_t rank, uint32_t parent);
+/* Return the broker in which the way to the place of a guest begins, if a broker above this one can
+ * give the guest to it, or is that broker; else TOPOLOGY_NONE. */
+uint32_t spread_way_back(const core_t *c, uint32_t guest);
+/* Return the child to which another one is to be given now, since this broker has too many.  NULL:
+ * none, or not before `due`. */
+struct peer *spread_host(core_t *c, double *due);
+/* Returns whether this child, which cannot return to its place, may be given to a host. */
+bool spread_may_go(const core_t *c, const struct peer *p);
+/* A child could not be given to a host. */
+void spread_failed(core_t *c, struct peer *child, struct peer *host);
 
 /* core_keys.c */
 int keys_init(core_t *c);

@@ -4,7 +4,9 @@
  * is started again, as a leaf.  When it has stayed for a while (settle), or on request, the
  * ancestor, their foster parent, gives the subtrees back, one at a time.  Each child is connected
  * to its next parent before it leaves the foster parent.  It moves one step down: from a broker to
- * another child of that broker.
+ * another child of that broker.  A broker with too many children gives them to others in the same
+ * way (core_spread.c); on the way back from there, the step leads up: from a broker to its parent.
+ * Then overlay.expect and overlay.given go up, and overlay.expected comes down.
  *
  * Drawing (restore): rank 1 has come back, and rank 3, whose place is below it, is below rank 0.
  *
@@ -57,6 +59,13 @@
  *     next parent has sent, or can send, the events that it misses then; the child asks again for
  *     those that came too early (`ahead`).
  *  4. `expected` and `second` are gone when the parent is lost.
+ *  5. A broker expects one child at a time.  What another neighbor offers meanwhile (`offered`) has
+ *     to wait.
+ *  6. A broker that moves itself gives no child to its parent meanwhile, and the reverse.
+ *  7. After a step up, the next parent gets what the ranks have sent by the old way before what
+ *     they send by the new one: it says overlay.given itself, when it has got that from the foster
+ *     parent, and the child waits for both.  So the step changes nothing of what the next parent
+ *     knows of these ranks, and the next parent reports the move.
  *
  * Failure: when the move takes longer than GIVE_MAX seconds, or one of the three brokers is lost,
  * the child stays where it is, or heals.  The move is tried again after the same time as at first.
@@ -88,15 +97,19 @@ struct restore {
     struct list_node asks;
     /* Members of the foster parent. */
     struct peer *child; /* child of the present move; NULL: none */
-    struct peer *to;    /* next parent of `child` */
+    struct peer *to;    /* next parent of `child`: another child, or the parent */
+    bool spreads;       /* `to` is not nearer to its place */
     bool expected;      /* `to` holds the requests for it */
     /* Members of the next parent. */
     uint32_t guest;       /* the child of the ranks `expected` */
-    bool guest_due;       /* ... which the parent has not been notified of */
+    struct peer *giver;   /* ... and its foster parent: the parent, or another child */
+    bool guest_due;       /* ... which has not been notified */
     idset_t *guest_below; /* ranks that are up there, by its hello; NULL: no hello yet */
     /* Members of the child. */
     bool welcomed;  /* `second` has sent its welcome */
     bool leaving;   /* the parent was notified */
+    bool released;  /* step up: the parent has let it go ... */
+    bool taken;     /* ... and `second` has taken it */
     json_t *above;  /* cards of the welcome */
     uint64_t seq;   /* the latest event before the welcome */
     uint64_t ahead; /* the latest event that `second` has sent, which was not accepted */
@@ -119,22 +132,30 @@ static void send_moved(core_t *c, struct peer *p, const struct flux_method *m, u
     overlay_send(c, p, m, &moved);
 }
 
-/* --- the foster parent: the next child --- */
-
-static bool is_there(const struct peer *p)
+/* Tell the next parent of this rank who its parent is. */
+static void send_given(core_t *c, struct peer *to, uint32_t rank, uint32_t parent, uint32_t number)
 {
-    return p && p->up && !p->lost && !p->gone && !p->former && !p->leaving;
+    send_moved(c, to, to->is_child ? &control_down[CONTROL_GIVEN] : &control_up[CONTROL_GAVE], rank,
+               parent, number);
 }
 
-/* Return the place of an adopted child: another child, which is up.  NULL: the child stays. */
+/* --- the foster parent: the next child --- */
+
+/* Return the place of an adopted child: another child, which is up, or for a guest, the parent.
+ * NULL: the child stays. */
 static struct peer *place_of(core_t *c, const struct peer *p)
 {
     struct peer *to;
 
-    if (!is_there(p) || topology_parent(c->topo, p->rank) == c->cfg.rank)
+    if (!spread_is_there(p) || topology_parent(c->topo, p->rank) == c->cfg.rank)
         return NULL;
+    if (spread_is_guest(c, p->rank))
+        return c->parent->up && !c->healing && !c->second &&
+                       spread_way_back(c, p->rank) != TOPOLOGY_NONE
+                   ? c->parent
+                   : NULL;
     to = hmap_get_u64(c->child_by_rank, topology_next_hop(c->topo, c->cfg.rank, p->rank));
-    return to != p && is_there(to) && idset_test(c->up, to->rank) ? to : NULL;
+    return to != p && spread_is_there(to) && idset_test(c->up, to->rank) ? to : NULL;
 }
 
 static double delay_of(const core_t *c, const struct peer *to)
@@ -144,7 +165,7 @@ static double delay_of(const core_t *c, const struct peer *to)
 
 static double due_at(const core_t *c, const struct peer *child, const struct peer *to)
 {
-    if (to->at_once)
+    if (to->at_once || child->at_once)
         return 0.;
     if (c->cfg.settle <= 0.)
         return INFINITY;
@@ -190,43 +211,70 @@ static void answer_all(core_t *c)
         answer(c, list_entry(n, struct ask, node));
 }
 
-static void begin(core_t *c, struct peer *child, struct peer *to)
+static void begin(core_t *c, struct peer *child, struct peer *to, bool spreads)
 {
     struct restore *r = c->restore;
 
     r->child = child;
     r->to = to;
+    r->spreads = spreads;
     r->expected = false;
     flux_timer_start(r->timer, GIVE_MAX, 0.);
-    send_moved(c, to, &control_down[CONTROL_EXPECT], child->rank, to->rank, 0);
+    send_moved(c, to, to->is_child ? &control_down[CONTROL_EXPECT] : &control_up[CONTROL_TAKE],
+               child->rank, to->rank, 0);
+}
+
+struct next {
+    struct peer *child; /* NULL: only the time is known */
+    struct peer *to;
+    bool spreads;
+    double due; /* INFINITY: never */
+};
+
+/* Find the child whose move is due next: to its place, or to a host. */
+static void find_next(core_t *c, struct next *n)
+{
+    double hosts_due;
+    struct peer *host = spread_host(c, &hosts_due);
+
+    for (uint32_t i = 0; i < c->nchildren; i++) {
+        struct peer *p = c->children[i];
+        struct peer *to = place_of(c, p);
+        bool spreads = !to && host && spread_may_go(c, p);
+        double due = spreads ? p->stays : to ? due_at(c, p, to) : INFINITY;
+
+        if (due < n->due)
+            *n = (struct next){p, spreads ? host : to, spreads, due};
+    }
+    if (hosts_due < n->due)
+        *n = (struct next){.due = hosts_due};
 }
 
 void restore_plan(core_t *c)
 {
     struct restore *r = c->restore;
     double now = flux_reactor_now(c->r);
-    double due = INFINITY;
-    struct peer *child = NULL;
+    struct next n = {.due = INFINITY};
 
     if (r->child)
         return;
-    for (uint32_t i = 0; c->state == CORE_RUN && can(c) && i < c->nchildren; i++) {
-        const struct peer *to = place_of(c, c->children[i]);
-
-        if (to && due_at(c, c->children[i], to) < due) {
-            due = due_at(c, c->children[i], to);
-            child = c->children[i];
-        }
-    }
-    if (child && due <= now) {
-        begin(c, child, place_of(c, child));
+    if (c->state == CORE_RUN && can(c))
+        find_next(c, &n);
+    if (n.child && n.due <= now) {
+        begin(c, n.child, n.to, n.spreads);
         return;
     }
-    if (child)
-        flux_timer_start(r->timer, due - now, 0.);
+    if (isfinite(n.due))
+        flux_timer_start(r->timer, n.due - now, 0.);
     else
         flux_watcher_stop(r->timer);
     answer_all(c);
+}
+
+/* Returns whether a request overlay.restore is for a move of a child to its next parent. */
+static bool asks_for(const core_t *c, const struct ask *a, uint32_t child, const struct peer *to)
+{
+    return idset_test(a->ranks, to->is_child ? to->rank : spread_way_back(c, child));
 }
 
 /* End the present move: the child stays. */
@@ -238,17 +286,20 @@ static void give_up(core_t *c, const char *why)
 
     core_log(c, LOG_ERR, "rank %u stays below rank %u: %s", child->rank, c->cfg.rank, why);
     r->child = r->to = NULL;
-    to->at_once = false;
-    defer(c, to);
+    to->at_once = child->at_once = false;
+    if (r->spreads)
+        spread_failed(c, child, to);
+    else
+        defer(c, to->is_child ? to : child);
     if (to->up)
-        send_moved(c, to, &control_down[CONTROL_GIVEN], child->rank, c->cfg.rank, 0);
+        send_given(c, to, child->rank, c->cfg.rank, 0);
     if (child->up)
         send_moved(c, child, &control_down[CONTROL_GIVEN], child->rank, c->cfg.rank, 0);
     LIST_FOREACH(it, &c->restore->asks)
     {
         struct ask *a = list_entry(it, struct ask, node);
 
-        if (idset_test(a->ranks, to->rank) && !a->why[0])
+        if (asks_for(c, a, child->rank, to) && !a->why[0])
             snprintf(a->why, sizeof(a->why), "rank %u stays below rank %u: %.120s", child->rank,
                      c->cfg.rank, why);
     }
@@ -263,9 +314,13 @@ static void timer_cb(flux_reactor_t *reactor, flux_watcher_t *w, int revents, vo
     restore_plan(c);
 }
 
+static void guest_over(core_t *c);
+
 /* The loss of its parent may not be known here yet. */
 void restore_taken(core_t *c, struct peer *p)
 {
+    if (restore_expects(c, p->rank))
+        guest_over(c); /* it has lost the one that would have given it */
     defer(c, p);
     restore_plan(c);
 }
@@ -273,10 +328,13 @@ void restore_taken(core_t *c, struct peer *p)
 void restore_back(core_t *c, const idset_t *ranks)
 {
     for (uint32_t i = 0; i < c->nchildren; i++) {
-        if (idset_test(ranks, c->children[i]->rank)) {
-            c->children[i]->since = flux_reactor_now(c->r);
-            defer(c, c->children[i]);
-        }
+        struct peer *p = c->children[i];
+
+        if (idset_test(ranks, p->rank))
+            p->since = flux_reactor_now(c->r);
+        if (idset_test(ranks, p->rank) ||
+            (spread_is_guest(c, p->rank) && idset_test(ranks, spread_way_back(c, p->rank))))
+            defer(c, p);
     }
     restore_plan(c);
 }
@@ -312,8 +370,13 @@ void restore_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
     if (!a)
         return;
     list_append(&c->restore->asks, &a->node);
-    for (uint32_t i = 0; i < c->nchildren; i++)
-        c->children[i]->at_once |= idset_test(a->ranks, c->children[i]->rank);
+    for (uint32_t i = 0; i < c->nchildren; i++) {
+        struct peer *p = c->children[i];
+
+        p->at_once |=
+            idset_test(a->ranks, p->rank) ||
+            (spread_is_guest(c, p->rank) && idset_test(a->ranks, spread_way_back(c, p->rank)));
+    }
     restore_plan(c);
 }
 
@@ -326,18 +389,24 @@ void restore_expected_cb(core_t *c, struct peer *p, const void *in, const flux_m
     struct control_card card = {0};
 
     if (p != r->to || r->expected || r->child->rank != e->rank) {
-        send_moved(c, p, &control_down[CONTROL_GIVEN], e->rank, c->cfg.rank, 0);
+        send_given(c, p, e->rank, c->cfg.rank, 0);
         return;
     }
     r->expected = true;
     if (flux_schema_decode_json(&control_card_schema, json_array_get(e->cards, 0), &card, NULL) < 0)
-        give_up(c, "the broker that has come back cannot be reached");
+        give_up(c, "its next parent cannot be reached");
     else
         overlay_send(c, r->child, &control_down[CONTROL_GO], &card);
     restore_plan(c);
 }
 
-/* Give the child away: it is below another child from now on. */
+static void log_below(core_t *c, uint32_t rank, uint32_t parent)
+{
+    core_log(c, LOG_NOTICE, "rank %u is below rank %u %s", rank, parent,
+             topology_parent(c->topo, rank) == parent ? "again" : "now");
+}
+
+/* Give the child away: it is below another child, or the parent, from now on. */
 static void give(core_t *c, const struct control_moved *m)
 {
     struct restore *r = c->restore;
@@ -349,22 +418,26 @@ static void give(core_t *c, const struct control_moved *m)
         return;
     }
     r->child = r->to = NULL;
-    heal_tell_moved(c, m);
-    send_moved(c, to, &control_down[CONTROL_GIVEN], m->rank, m->parent, m->move);
+    if (to->is_child)
+        heal_tell_moved(c, m);
+    send_given(c, to, m->rank, m->parent, m->move);
     send_moved(c, child, &control_down[CONTROL_GIVEN], m->rank, m->parent, m->move);
     child->up = child->event_up = false;
     child->former = child->absent = true;
     child->wants = 0;
+    child->at_once = false;
     if (c->link->quiet)
         c->link->quiet(c->link_arg, child->rank);
-    core_log(c, LOG_NOTICE, "rank %u is below rank %u again", m->rank, m->parent);
+    log_below(c, m->rank, m->parent);
     LIST_FOREACH(it, &r->asks)
     {
         struct ask *a = list_entry(it, struct ask, node);
 
-        if (idset_test(a->ranks, to->rank))
+        if (!r->spreads && asks_for(c, a, m->rank, to))
             (void)idset_set(a->moved, m->rank);
     }
+    if (!to->is_child)
+        heal_gave_up(c, m->rank);
     route_held(c, child);
 }
 
@@ -388,23 +461,15 @@ void restore_leaving_cb(core_t *c, struct peer *p, const void *in, const flux_ms
     restore_plan(c);
 }
 
-void restore_done_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
-{
-    if (!p->is_child)
-        restore_former_end(c, p->rank);
-    else if (p->former)
-        overlay_send(c, p, &control_down[CONTROL_OVER], NULL);
-}
-
 /* --- the next parent --- */
 
-bool restore_expects(const core_t *c, const struct peer *p)
+bool restore_expects(const core_t *c, uint32_t rank)
 {
-    return c->expected && c->restore->guest == p->rank;
+    return c->expected && c->restore->guest == rank;
 }
 
 /* Route the held requests as before, or to the guest. */
-static void guest_over(core_t *c)
+static void guest_end(core_t *c)
 {
     struct restore *r = c->restore;
 
@@ -413,30 +478,58 @@ static void guest_over(core_t *c)
     idset_destroy(c->expected);
     idset_destroy(r->guest_below);
     c->expected = r->guest_below = NULL;
+    r->giver = NULL;
     r->guest_due = false;
     route_held(c, &c->unsettled);
+}
+
+static void expect(core_t *c, struct peer *giver, uint32_t rank)
+{
+    idset_t *sub = c->state == CORE_RUN && can(c) ? topology_subtree(overlay_tree(c), rank) : NULL;
+
+    if (!sub || idset_test(sub, c->cfg.rank) || c->second ||
+        (giver->is_child && !topology_is_ancestor(overlay_tree(c), giver->rank, rank))) {
+        idset_destroy(sub); /* the foster parent will give up */
+        return;
+    }
+    c->expected = sub;
+    c->restore->guest = rank;
+    c->restore->giver = giver;
+    c->restore->guest_due = true;
+    restore_drained(c);
+}
+
+/* The guest is here, or not expected any longer: expect the next one that was offered. */
+static void guest_over(core_t *c)
+{
+    guest_end(c);
+    for (uint32_t i = 0; i < c->nchildren && !c->expected; i++) {
+        struct peer *p = c->children[i];
+        uint32_t rank = p->offered;
+
+        p->offered = 0;
+        if (rank != 0 && spread_is_there(p))
+            expect(c, p, rank);
+    }
 }
 
 void restore_expect_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
 {
     const struct control_moved *m = in;
-    idset_t *sub;
 
-    guest_over(c);
-    sub = c->state == CORE_RUN && can(c) ? topology_subtree(overlay_tree(c), m->rank) : NULL;
-    if (!sub || idset_test(sub, c->cfg.rank) || c->second) {
-        idset_destroy(sub); /* the foster parent will give up */
+    if (p->is_child && c->expected) {
+        p->offered = m->rank;
         return;
     }
-    c->expected = sub;
-    c->restore->guest = m->rank;
-    c->restore->guest_due = true;
+    /* What the parent gives comes first: a child of this broker makes another offer later. */
+    guest_end(c);
     keys_note_one(c, m->rank, m->keys);
-    restore_drained(c);
+    expect(c, p, m->rank);
 }
 
 static void say_expected(core_t *c)
 {
+    struct peer *giver = c->restore->giver;
     struct control_card card = {.rank = c->cfg.rank};
     struct control_expected e = {c->restore->guest, json_array()};
     json_t *o = c->link->card(c->link_arg, &card) == 0
@@ -444,7 +537,9 @@ static void say_expected(core_t *c)
                     : NULL;
 
     if (e.cards && o && json_array_append(e.cards, o) == 0)
-        overlay_send(c, c->parent, &control_up[CONTROL_EXPECTED], &e);
+        overlay_send(c, giver,
+                     giver->is_child ? &control_down[CONTROL_TAKES] : &control_up[CONTROL_EXPECTED],
+                     &e);
     json_decref(o);
     json_decref(e.cards);
 }
@@ -454,20 +549,26 @@ void restore_hello(core_t *c, struct peer *p, const struct control_hello *h)
     idset_destroy(c->restore->guest_below);
     c->restore->guest_below = idset_parse(h->below, NULL);
     p->arriving = true;
+    p->raised = c->restore->giver->is_child;
 }
 
 /* The earlier parent has released the guest: the ranks that are up there are up here. */
 static void took(core_t *c, struct peer *p, const struct control_moved *m, const idset_t *below)
 {
     const struct control_moved own = {.rank = p->rank, .parent = c->cfg.rank, .move = m->move};
+    bool fresh = heal_move(c, &own);
 
     /* A guest that loses the earlier parent before it hears of this looks for another parent. */
     p->fresh = p->arriving;
-    heal_move(c, &own);
+    if (fresh && p->raised)
+        heal_tell_moved(c, &own);
     if (below)
         heal_here(c, below);
-    if (below && (idset_subtract(c->lost, below) < 0 || idset_add(c->up, below) < 0))
+    if (below && !p->raised && (idset_subtract(c->lost, below) < 0 || idset_add(c->up, below) < 0))
         core_log(c, LOG_ERR, "rank %u is out of memory for a subtree", c->cfg.rank);
+    /* The one that gave it may know better whether the broker of its place is up. */
+    if (spread_is_guest(c, p->rank))
+        defer(c, p);
     idset_destroy(p->await); /* it was up elsewhere */
     p->await = NULL;
     if (c->restore->guest == p->rank) /* the next guest may be expected */
@@ -487,8 +588,9 @@ void restore_arrived_cb(core_t *c, struct peer *p, const void *in, const flux_ms
     if (p->arriving && m->rank == p->rank && below && idset_test(below, p->rank)) {
         p->arriving = false;
         p->up = true;
+        keys_note(c, below, m->keys);
         took(c, p, m, below);
-        core_log(c, LOG_NOTICE, "rank %u is below rank %u again", p->rank, c->cfg.rank);
+        log_below(c, p->rank, c->cfg.rank);
         if (c->state >= CORE_DOWN)
             overlay_send(c, p, &control_down[CONTROL_SHUTDOWN], &order);
         route_held(c, p);
@@ -508,8 +610,10 @@ static void second_end(core_t *c)
         free(c->second);
     }
     c->second = NULL;
-    r->welcomed = false;
+    r->welcomed = r->taken = false;
 }
+
+static const char second_lost[] = "the rank that was to be the parent is lost";
 
 /* Notify the parent that this broker stays.  The parent answers if it was notified of the opposite
  * before. */
@@ -521,11 +625,13 @@ static void stay(core_t *c)
 void restore_go_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
 {
     const struct control_card *card = in;
+    const struct restore *r = c->restore;
     errmsg_t err = {"there is another change of parents"};
     struct peer *to = NULL;
 
-    if (c->state == CORE_RUN && !c->second && !c->expected && can(c) &&
-        !overlay_tree_peer(c, card->rank) && (to = calloc(1, sizeof(*to))) &&
+    /* One connection carries a broker: with requests on an earlier one, it has to stay. */
+    if (c->state == CORE_RUN && !c->second && !c->expected && !(r->child && !r->to->is_child) &&
+        can(c) && !overlay_tree_peer(c, card->rank) && (to = calloc(1, sizeof(*to))) &&
         c->link->beside(c->link_arg, card, &err) == 0) {
         overlay_peer_init(to, card->rank, CORE_TREE);
         list_init(&to->node);
@@ -562,13 +668,13 @@ void restore_drained(core_t *c)
 {
     struct restore *r = c->restore;
 
-    if (!c->parent->up || !list_empty(&c->parent->held))
-        return;
-    if (r->guest_due) {
+    if (r && r->guest_due && r->giver->up && list_empty(&r->giver->held)) {
         r->guest_due = false;
         say_expected(c);
     }
-    if (c->second && r->welcomed && !r->leaving && core_event_seq(c) >= r->seq) {
+    if (!r || !c->second || !c->parent->up || !list_empty(&c->parent->held))
+        return;
+    if (r->welcomed && !r->leaving && core_event_seq(c) >= r->seq) {
         r->leaving = true;
         send_moved(c, c->parent, &control_up[CONTROL_LEAVING], c->cfg.rank, c->second->rank,
                    heal_number(c));
@@ -590,7 +696,10 @@ static void go_on(core_t *c)
     idset_t *lost = idset_difference(c->heal_below, c->up);
 
     c->restore->leaving = false;
+    if (!idset_empty(c->untold))
+        heal_tell_again(c);
     overlay_caught_up(c, lost);
+    restore_plan(c); /* a child may have waited to be given to the parent */
     idset_destroy(lost);
 }
 
@@ -599,13 +708,14 @@ static void change(core_t *c, const struct control_moved *m)
     struct restore *r = c->restore;
     struct peer *old = c->parent;
     char *below = idset_format(c->up, 0);
+    char *keys = keys_text(c, c->up);
     const struct control_moved own = {
-        .rank = c->cfg.rank, .parent = m->parent, .move = m->move, .below = below};
+        .rank = c->cfg.rank, .parent = m->parent, .move = m->move, .below = below, .keys = keys};
 
     c->link->swap(c->link_arg, c->second->rank);
     c->parent = c->second;
     c->second = NULL;
-    r->welcomed = false;
+    r->welcomed = r->released = r->taken = false;
     old->former = true;
     list_append(&c->formers, &old->node);
     list_splice(&c->parent->held, &old->held);
@@ -618,11 +728,43 @@ static void change(core_t *c, const struct control_moved *m)
     if (below)
         overlay_send(c, c->parent, &control_up[CONTROL_ARRIVED], &own);
     free(below);
+    free(keys);
     heal_tell_again(c);
     event_moving(c);
     event_moved(c, r->ahead);
     go_on(c);
     restore_answered(c);
+}
+
+/* Returns whether this broker has the card of a rank above its parent. */
+static bool is_above(const core_t *c, uint32_t rank)
+{
+    struct control_card card;
+    json_t *o;
+    size_t i;
+
+    json_array_foreach(c->above, i, o)
+    {
+        if (flux_schema_decode_json(&control_card_schema, o, &card, NULL) == 0 && card.rank == rank)
+            return true;
+    }
+    return false;
+}
+
+/* A guest is below this broker now.  Its connection may have ended meanwhile: then it is an orphan
+ * that this broker waits for. */
+static void given(core_t *c, struct peer *guest, const struct control_moved *m)
+{
+    static const char why[] = "the connection was lost when it had just changed its parent";
+    bool here = guest->arriving || guest->up;
+
+    took(c, guest, m, c->restore->guest_below);
+    if (guest->arriving && guest->raised)
+        send_moved(c, guest, &control_down[CONTROL_GIVEN], m->rank, m->parent, m->move);
+    if (here)
+        return;
+    guest->fresh = true;
+    (void)heal_child_lost(c, guest, RANK_LOST, why);
 }
 
 void restore_given_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
@@ -632,10 +774,12 @@ void restore_given_cb(core_t *c, struct peer *p, const void *in, const flux_msg_
     struct peer *guest = hmap_get_u64(c->child_by_rank, m->rank);
 
     if (m->rank != c->cfg.rank) {
-        if (!c->expected || r->guest != m->rank)
+        if (p->offered == m->rank)
+            p->offered = 0;
+        if (!c->expected || r->guest != m->rank || r->giver != p)
             return;
-        if (m->parent == c->cfg.rank && guest && guest->arriving)
-            took(c, guest, m, r->guest_below);
+        if (m->parent == c->cfg.rank && guest && r->guest_below)
+            given(c, guest, m);
         else
             guest_over(c);
         return;
@@ -649,14 +793,17 @@ void restore_given_cb(core_t *c, struct peer *p, const void *in, const flux_msg_
             c->parent->up = true;
             go_on(c);
         }
-    } else if (c->second && m->parent == c->second->rank && r->leaving)
-        change(c, m);
-    else if (r->leaving) {
+    } else if (c->second && m->parent == c->second->rank && r->leaving) {
+        r->taken |= p == c->second;
+        r->released |= p == c->parent;
+        if ((r->taken && r->released) || !is_above(c, m->parent))
+            change(c, m);
+    } else if (r->leaving) {
         /* The new parent is lost: this broker is an orphan, and its next ancestor is the old
-         * parent.
-         */
-        heal_welcomed(c, r->above, NULL);
-        core_peer_lost(c, CORE_TREE, c->parent->rank, "the rank that was to be the parent is lost");
+         * parent, or after a step up, the new one once more. */
+        if (!is_above(c, m->parent))
+            heal_welcomed(c, r->above, NULL);
+        core_peer_lost(c, CORE_TREE, c->parent->rank, second_lost);
     }
 }
 
@@ -692,14 +839,29 @@ static void former_free(core_t *c, struct peer *p, const char *why)
     free(p);
 }
 
-void restore_former_end(core_t *c, uint32_t rank)
+static void former_end(core_t *c, struct peer *p)
 {
-    struct peer *p = restore_peer(c, rank);
-
-    if (!p || p == c->second)
-        return;
-    c->link->drop(c->link_arg, CORE_TREE, rank);
+    c->link->drop(c->link_arg, CORE_TREE, p->rank);
     former_free(c, p, "the parent has changed");
+}
+
+void restore_formers_end(core_t *c, uint32_t rank)
+{
+    LIST_FOREACH_SAFE(it, tmp, &c->formers)
+    {
+        struct peer *p = list_entry(it, struct peer, node);
+
+        if (p->rank == rank || spread_is_deeper(c, p->rank, rank))
+            former_end(c, p);
+    }
+}
+
+void restore_done_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
+{
+    if (!p->is_child && p->former)
+        former_end(c, p);
+    else if (p->former)
+        overlay_send(c, p, &control_down[CONTROL_OVER], NULL);
 }
 
 void restore_answered(core_t *c)
@@ -746,6 +908,15 @@ static void count_flap(core_t *c, struct peer *p)
                  p->rank, stayed, delay_of(c, p));
 }
 
+void restore_left(core_t *c, struct peer *p)
+{
+    p->offered = 0;
+    if (p == c->restore->giver) {
+        p->up = false;
+        guest_over(c);
+    }
+}
+
 bool restore_lost(core_t *c, struct peer *p, const char *why)
 {
     struct restore *r = c->restore;
@@ -754,13 +925,17 @@ bool restore_lost(core_t *c, struct peer *p, const char *why)
         core_log(c, LOG_ERR, "rank %u has lost rank %u, which was to be its parent: %s",
                  c->cfg.rank, p->rank, why);
         second_end(c);
-        stay(c);
+        if (r->released)
+            core_peer_lost(c, CORE_TREE, c->parent->rank, second_lost);
+        else
+            stay(c);
         return true;
     }
     if (!p->is_child && p->former) {
         former_free(c, p, why);
         return true;
     }
+    restore_left(c, p);
     /* A lost rank was put back into its place here, but has not arrived. */
     if (p->arriving && !census_is_gone(c, p->rank) &&
         topology_parent(overlay_tree(c), p->rank) == c->cfg.rank) {
@@ -774,7 +949,7 @@ bool restore_lost(core_t *c, struct peer *p, const char *why)
         flux_timer_start(r->timer, 0., 0.);
     } else if (p->is_child && p == r->to) {
         p->up = false;
-        give_up(c, "the broker that had come back is lost");
+        give_up(c, "its next parent is lost");
         flux_timer_start(r->timer, 0., 0.);
     }
     if (p->is_child && c->state == CORE_RUN && !p->former && !p->gone &&
@@ -791,16 +966,22 @@ void restore_stop(core_t *c)
         c->link->drop(c->link_arg, CORE_TREE, c->second->rank);
         second_end(c);
     }
-    c->restore->leaving = false;
-    guest_over(c);
+    c->restore->leaving = c->restore->released = false;
+    for (uint32_t i = 0; i < c->nchildren; i++)
+        c->children[i]->offered = 0;
+    guest_end(c);
+    if (c->restore->child && !c->restore->to->is_child) {
+        give_up(c, "the broker above is lost");
+        flux_timer_start(c->restore->timer, 0., 0.);
+    }
 }
 
 void restore_end(core_t *c)
 {
     struct restore *r = c->restore;
 
-    restore_stop(c);
     r->child = r->to = NULL;
+    restore_stop(c);
     flux_watcher_stop(r->timer);
     answer_all(c);
 }

@@ -686,8 +686,7 @@ void route_held(core_t *c, struct peer *p)
     /* Paused clients continue after this pass. */
     if (relief && c->relief_cb)
         c->relief_cb(c->relief_arg);
-    if (p == c->parent)
-        restore_drained(c);
+    restore_drained(c);
 }
 
 void core_on_relief(core_t *c, void (*cb)(void *arg), void *arg)

@@ -30,6 +30,7 @@ struct page {
     uint32_t incarnation;
     uint32_t parent;
     unsigned climbs; /* moves to a parent above its parent */
+    unsigned given;  /* moves to a parent that is not above it in the shape */
     /* Of the client that writes next. */
     struct sim_ep *client;
     unsigned client_of; /* the broker */
@@ -133,10 +134,17 @@ static void note_moved(struct ledger *l, const struct overlay_moved *m)
     const sim_t *s = l->s;
     struct page *p = &l->pages[m->rank];
 
+    /* A host gives it up again. */
+    if (!topology_is_ancestor(s->topo, m->parent, m->rank) &&
+        ++p->given > p->climbs + 1 + s->faults)
+        sim_fail(l->s, "rank %u was given to others %u times, after %llu faults", m->rank, p->given,
+                 (unsigned long long)s->faults);
     if (topology_is_ancestor(s->topo, m->parent, p->parent) && m->parent != p->parent &&
-        ++p->climbs > s->nodes[m->rank].ends)
-        sim_fail(l->s, "rank %u has moved up %u times, and lost its parent %u times", m->rank,
-                 p->climbs, s->nodes[m->rank].ends);
+        ++p->climbs > s->nodes[m->rank].ends + p->given)
+        sim_fail(l->s,
+                 "rank %u has moved up %u times, lost its parent %u times, and was given to "
+                 "others %u times",
+                 m->rank, p->climbs, s->nodes[m->rank].ends, p->given);
     p->parent = m->parent;
 }
 

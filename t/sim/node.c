@@ -435,6 +435,7 @@ void node_start(struct node *n)
     cfg.seed = s->cfg.seed;
     cfg.heal_timeout = s->cfg.heal;
     cfg.settle = s->cfg.settle;
+    cfg.fanout_max = s->cfg.fanout_max;
     if (s->event_buffer)
         cfg.event_buffer = s->event_buffer;
     if (!(n->reactor = engine_create(s->clock, &n->owner, &n->wall, n->rate)) ||

@@ -519,6 +519,8 @@ static void heal_tune(struct sim_config *cfg, struct rng *rng)
     cfg->heal = 5.;
     if (rng_chance(rng, 0.5))
         cfg->settle = 0.1 * rng_range(rng, 1, 30);
+    if (rng_chance(rng, 0.6))
+        cfg->fanout_max = rng_range(rng, 1, 6);
 }
 
 static void many_tune(struct sim_config *cfg, struct rng *rng)

@@ -93,6 +93,7 @@ struct sim_config {
     double event_loss; /* chance of a message on the event plane to be lost */
     double heal;       /* seconds for those below a dead broker to connect above it; 0: they end */
     double settle;     /* ... until they return below a broker that is back; 0: on request only */
+    uint32_t fanout_max; /* children, beyond which a broker gives some to others; 0: no limit */
     enum sim_break broken;
     enum sim_plant plant;
     const char *const *attrs; /* name, value..., NULL: see attrs.c */

@@ -4,15 +4,6 @@
 #include "heal_bed.h"
 #include "libutil/test/suite.h"
 
-static void expect_parents(struct cluster *cl, uint32_t rank, uint32_t parent)
-{
-    for (uint32_t r = 0; r < cl->size; r++) {
-        if (!cl->nodes[r].dead)
-            ck_assert_msg(parent_of(cl, r, rank) == parent, "rank %u knows another parent of %u", r,
-                          rank);
-    }
-}
-
 /* Time passes until the parent of the rank is this one. */
 static void restored(struct cluster *cl, uint32_t rank, uint32_t parent)
 {

@@ -11,6 +11,7 @@ static inline void healing(void)
 {
     cl_heal_timeout = TIMEOUT;
     cl_settle = 0.;
+    cl_fanout_max = 0;
     cl_event_buffer = 1000;
 }
 
@@ -98,6 +99,15 @@ static inline uint32_t parent_of(struct cluster *cl, uint32_t at, uint32_t rank)
     core_endpoint_remove(c->ep, 0, "");
     party_free(c);
     return parent;
+}
+
+static inline void expect_parents(struct cluster *cl, uint32_t rank, uint32_t parent)
+{
+    for (uint32_t r = 0; r < cl->size; r++) {
+        if (!cl->nodes[r].dead)
+            ck_assert_msg(parent_of(cl, r, rank) == parent, "rank %u knows another parent of %u", r,
+                          rank);
+    }
 }
 
 static inline void publish(struct cluster *cl)

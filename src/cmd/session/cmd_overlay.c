@@ -8,7 +8,8 @@
  *     returned  its incarnation is higher, and nobody else is missing any more
  *
  * `restore` asks the brokers above those that came back to give them their subtrees
- * (overlay.restore), until a round of this moves nobody: each moves a rank one step.
+ * (overlay.restore), and those that have taken ranks of their places (overlay.fanout-max), until a
+ * round of this moves nobody: each moves a rank one step.
  *
  * Rank 0 is asked for the state after each event of the overlay, and after events that were lost on
  * their way here (event.lost): one of the overlay may have been among them.
@@ -206,25 +207,6 @@ static int cmd_overlay_restart(struct cmd *c, int argc, char **argv)
 
 /* --- restore --- */
 
-/* The children of a rank among these, as a text to be freed; NULL: none, or out of memory. */
-static char *children_among(const struct session *s, uint32_t rank, const idset_t *ranks)
-{
-    idset_t *found = idset_create();
-    char *text = NULL;
-    int rc = found ? 0 : -1;
-
-    for (uint32_t i = 0; rc == 0 && i < topology_nchildren(s->topo, rank); i++) {
-        uint32_t child = topology_child_at(s->topo, rank, i);
-
-        if (idset_test(ranks, child))
-            rc = idset_set(found, child);
-    }
-    if (rc == 0 && !idset_empty(found))
-        text = idset_format(found, 0);
-    idset_destroy(found);
-    return text;
-}
-
 /* Wait for one answer.  1: ranks have moved; 0: none; -1 with an error message. */
 static int restored(struct cmd *c, flux_future_t *f, idset_t *moved)
 {
@@ -244,25 +226,29 @@ static int restored(struct cmd *c, flux_future_t *f, idset_t *moved)
     return rc;
 }
 
-/* The same for all brokers that have children of these ranks. */
+/* Ask all brokers that have children: one may have a child of these ranks, or a rank that belongs
+ * below one of these. */
 static int restore_round(struct cmd *c, flux_t *h, const idset_t *ranks, idset_t *moved)
 {
+    char *text = idset_format(ranks, 0);
+    const struct overlay_restore in = {text};
     struct session s;
     flux_future_t **all;
     size_t n = 0;
     int rc = 0;
 
-    if (session_query(c, &s, true) < 0)
+    if (session_query(c, &s, true) < 0) {
+        free(text);
         return -1;
-    if (!(all = calloc(s.size, sizeof(*all))))
+    }
+    if (!text || !(all = calloc(s.size, sizeof(*all)))) {
+        all = NULL;
         rc = cmd_error(c, "out of memory");
+    }
     for (uint32_t rank = idset_first(s.up); all && rank != IDSET_NONE;
          rank = idset_next(s.up, rank)) {
-        const struct overlay_restore in = {children_among(&s, rank, ranks)};
-
-        if (in.ranks)
+        if (topology_nchildren(s.topo, rank) > 0)
             all[n++] = flux_rpc_struct(h, "overlay.restore", &overlay_restore_schema, &in, rank, 0);
-        free((char *)in.ranks);
     }
     for (size_t i = 0; i < n; i++) {
         int one = restored(c, all[i], moved);
@@ -271,6 +257,7 @@ static int restore_round(struct cmd *c, flux_t *h, const idset_t *ranks, idset_t
         flux_future_destroy(all[i]);
     }
     free(all);
+    free(text);
     session_clear(&s);
     return rc;
 }

@@ -76,6 +76,8 @@ ROW("modules", NULL, TEXT, NULL, ANY,
     "comma-separated modules that each broker loads; default: all")
 ROW("orphan.timeout", NULL, DURATION, "30s", ANY,
     "how long a broker runs without its parent; 1s in a job")
+ROW("overlay.fanout-max", NULL, COUNT, "0", 0, 4294967295., NULL,
+    "children of a broker beyond which it gives those of lost brokers to others; 0: no limit")
 ROW("overlay.settle", NULL, DURATION, "30s", ANY,
     "time that a broker has to stay before it gets its subtree back; 0: by request only")
 ROW("parent-uri", NULL, FIXED, NULL, ANY, "address of the enclosing session")

@@ -212,9 +212,10 @@ static bool all_local(const mixlink_t *m)
     size_t pos = 0;
     void *by;
 
-    if (topology_subtree_count(topo, core_rank(m->core)) > 1 + nchildren || !m->local.arg ||
-        m->parent.waits || (m->parent.by && m->parent.by != &m->local) || m->next.waits ||
-        (m->next.by && m->next.by != &m->local) || hmap_count(m->inbound) < nchildren + 1u)
+    if (topology_subtree_count(topo, core_rank(m->core)) > 1 + nchildren || core_hosts(m->core) ||
+        !m->local.arg || m->parent.waits || (m->parent.by && m->parent.by != &m->local) ||
+        m->next.waits || (m->next.by && m->next.by != &m->local) ||
+        hmap_count(m->inbound) < nchildren + 1u)
         return false;
     while (hmap_next(m->inbound, &pos, NULL, NULL, &by))
         if (by != &m->local)

@@ -314,7 +314,7 @@ int link_bind(void *arg, const char *tree_uri, const char *event_uri, errmsg_t *
         in = NULL;
     if (bind_source(in, tree_uri, err) < 0)
         return -1;
-    if (l->nchildren == 0)
+    if (l->nchildren == 0 && !core_hosts(l->core))
         return 0;
     /* NODROP: a full child briefly stops the flow (link_io.c) instead of losing events. */
     pub = link_source_open(l, &l->src[SRC_PUB], ZMQ_XPUB, link_drain_pub);
