@@ -99,6 +99,46 @@ START_TEST(restore_chain)
 }
 END_TEST
 
+/* Rank 2 gives rank 4 back while it moves itself, and has no parent to tell: all know that later. */
+START_TEST(restore_untold)
+{
+    struct cluster *cl = cl_up(6, "chain");
+    struct party *c0, *c2;
+    unsigned steps = 0;
+
+    for (uint32_t r = 1; r <= 3; r += 2) {
+        cl_kill(cl, r);
+        cl_sleep(cl, 1.);
+    }
+    start_again(cl, 1);
+    start_again(cl, 3);
+    expect_parents(cl, 2, 0);
+    expect_parents(cl, 4, 2);
+    c0 = client(cl, 0);
+    c2 = client(cl, 2);
+    ask_flags(c0, "overlay.restore", 0, 0, "{\"ranks\":\"1\"}");
+    while (!cl->nodes[2].beside[1]) {
+        ck_assert(cl_step(cl));
+        ck_assert_uint_lt(++steps, 10000);
+    }
+    cl->slow[0][2] = true; /* it does not hear yet that rank 0 has let it go */
+    cl_pump(cl);
+    ask_flags(c2, "overlay.restore", 2, 0, "{\"ranks\":\"3\"}");
+    cl_pump(cl);
+    ck_assert_uint_eq(cl->nodes[2].parent, 0);
+    ck_assert_uint_eq(cl->nodes[4].parent, 3);
+    cl->slow[0][2] = false;
+    cl_sleep(cl, 1.);
+    expect_parents(cl, 2, 1);
+    expect_parents(cl, 4, 3);
+    expect_running(cl);
+    expect_routes(cl);
+    cl_free(cl);
+    party_free(c0);
+    party_free(c2);
+}
+END_TEST
+
 /* What was asked before is answered on the old connection, which ends then. */
 START_TEST(restore_answers)
 {
@@ -644,7 +684,8 @@ int main(void)
     const TTest *const tests[] = {restore_chain,  restore_answers, restore_idempotent,
                                   ahead,          too_late,        noticed_late,
                                   flaps,          bounces,         given_unheard,
-                                  given_and_dead, lost_on_the_way, strange_end};
+                                  given_and_dead, lost_on_the_way, strange_end,
+                                  restore_untold};
     TCase *tc = tcase_create("core_restore");
 
     tcase_set_timeout(tc, 60);
