@@ -717,6 +717,9 @@ class StreamTest(Case):
             out.put("all", [one, two], format=Atom)
             out.put("pair", pair, format=text)
             out.put("none", [], format=text)
+            # Elements of a global array have one size.
+            self.fails(errno.EOPNOTSUPP, out.put, "box", [one], shape=(1,), format=Atom)
+            self.fails(errno.EOPNOTSUPP, out.put, "box", [pair], shape=(1,), format=text)
             out.end_step()
             step = steps.begin_step(timeout=60)
             self.assertEqual(step.records("one", format=Atom), one)

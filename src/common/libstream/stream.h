@@ -171,11 +171,13 @@ struct flux_stream_array {
  * is not inside the array.
  *
  * Records without pointers are copied, or made in their place, like other elements.  Records with
- * pointers can be a value, or an array of this writer: pointers are followed when the step ends,
- * unless nobody would see it.  What is wrong with them (flux-stream-encode(3)) is then an error of
- * flux_stream_end_step(), or flux_stream_place(), and the step is forgotten.  The first time that a
- * stream has records of a format, this sends the format to the session and waits for the response:
- * -1 also with EBUSY, if the session has no room for it. */
+ * pointers can be a value, or an array of this writer, but not a piece of a global array: that has
+ * elements of one size, so that readers get boxes of it (-1 with EOPNOTSUPP).  Pointers are
+ * followed when the step ends, unless nobody would see it.  What is wrong with them
+ * (flux-stream-encode(3)) is then an error of flux_stream_end_step(), or flux_stream_place(), and
+ * the step is forgotten.  The first time that a stream has records of a format, this sends the
+ * format to the session and waits for the response: -1 also with EBUSY, if the session has no room
+ * for it. */
 int flux_stream_put_array(flux_stream_t *s, const char *var, const struct flux_stream_array *array,
                           const void *data, errmsg_t *err);
 /* Keep the newest value of a variable for readers that come later: from now on, when a step has it,

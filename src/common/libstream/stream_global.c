@@ -38,7 +38,7 @@ static int check_format(flux_stream_t *s, const char *var, const struct flux_str
     if (stream_format_flat(f))
         ;
     else if (array->shape)
-        return errmsg_fail(err, EINVAL,
+        return errmsg_fail(err, EOPNOTSUPP,
                            "variable '%.127s' of stream '%s': records of format %s have pointers, "
                            "and cannot be elements of a global array",
                            var, s->name, stream_format_name(f));

@@ -1,5 +1,5 @@
-/* check_stream_sift.c - transforms of a writer: on a handle of the test's own, where the test is the
- * module, and a reader. */
+/* check_stream_sift.c - transforms of a writer: on a handle of the test's own, where the test is
+ * the module, and a reader. */
 #include "config.h"
 #include <inttypes.h>
 #include <jansson.h>

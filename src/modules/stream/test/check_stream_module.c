@@ -63,7 +63,8 @@ static void take_reader(struct peer *p, const json_t *o)
     const json_t *item;
     size_t i;
 
-    ck_assert_uint_gt(json_array_size(gone) + json_array_size(writers), 0);
+    ck_assert(json_array_size(gone) + json_array_size(writers) > 0 ||
+              json_object_get(o, "attached"));
     json_array_foreach(gone, i, item)
     {
         uint64_t n = (uint64_t)json_integer_value(json_object_get(item, "writer"));
@@ -533,6 +534,68 @@ START_TEST(queues)
 }
 END_TEST
 
+/* Send a request to attach transforms; reader 0: to the writers. */
+static int attach(struct bed *b, uint32_t reader, const char *transforms)
+{
+    char json[5000];
+
+    snprintf(json, sizeof(json), "{\"name\":\"s\",\"reader\":%u,\"transforms\":\"%s\"}", reader,
+             transforms);
+    return ask(b, "stream.attach", 98, 0, json);
+}
+
+static bool says(struct bed *b, const char *text)
+{
+    return strstr(b->text, text) != NULL;
+}
+
+/* Transforms are told to the writers, also later ones, or to one reader, with a number that
+ * rises. */
+START_TEST(attached)
+{
+    struct bed *b = bed_create();
+    char text[4200];
+    uint32_t reader;
+
+    ck_assert_int_eq(attach(b, 0, "a.lua"), ENOENT);
+    read_stream(b, 5, "s", "");
+    reader = b->tag;
+    settle(b);
+    ck_assert_int_eq(attach(b, 0, "a.lua"), -1); /* the answer waits for its turn */
+    settle(b);
+    ck_assert_int_eq(b->errnum, 0);
+    ck_assert_int_eq(write_stream(b, 1, "s", 0, 2), 0);
+    ck_assert(says(b, "\"attached\":1,\"transforms\":\"a.lua\""));
+    settle(b);
+    attach(b, 0, "");
+    still_turn(&b->still);
+    ck_assert_int_eq(b->answer, b->tag);
+    ck_assert_uint_eq(b->peers[b->tag - 1].told, 2);
+    ck_assert_int_eq(write_stream(b, 2, "s", 1, 2), 0);
+    ck_assert(says(b, "\"attached\":2,\"transforms\":\"\""));
+    settle(b);
+    ck_assert_int_eq(attach(b, reader + 1, "b.so"), ENOENT);
+    ck_assert_int_eq(attach(b, reader, "b.so:1|c.lua"), 0);
+    ck_assert_uint_eq(b->answer, reader);
+    ck_assert(says(b, "\"writers\":[],\"size\":2,\"off\":false,\"attached\":1,\"transforms\":"
+                      "\"b.so:1|c.lua\""));
+    memset(text, 'x', 4097);
+    text[4097] = '\0';
+    ck_assert_int_eq(attach(b, 0, text), EINVAL);
+    ck_assert_int_eq(attach(b, reader, text), EINVAL);
+    settle(b);
+    attach(b, 0, text + 1);
+    settle(b);
+    ck_assert_int_eq(b->errnum, 0);
+    ask(b, "stream.list", 99, 0, "{}");
+    settle(b);
+    json_t *one = json_array_get(json_object_get(b->list, "streams"), 0);
+    ck_assert_uint_eq(json_string_length(json_object_get(one, "transforms")), 4096);
+    ck_assert_int_eq(json_integer_value(json_object_get(one, "faults")), 0);
+    bed_free(b);
+}
+END_TEST
+
 #define MANY 3000
 
 /* Many writers: it takes many turns to notify the readers of them, to notify them of a pause, and
@@ -814,5 +877,5 @@ END_TEST
 int main(void)
 {
     RUN_SUITE("stream module", formats, record_formats, format_shares, shares, epochs, queues,
-              many_writers, many_readers, list_meanwhile, away, chance);
+              attached, many_writers, many_readers, list_meanwhile, away, chance);
 }
