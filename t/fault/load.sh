@@ -118,15 +118,16 @@ meeter() {
     done
 }
 
-# A program of MPICH whose ranks exchange messages, and say whether those were right.
+# Programs of MPICH and Open MPI in turn, whose ranks exchange messages and say whether those were
+# right.
 ringer() {
-    local rank uri number=0
+    local rank uri number=0 programs=(./mpi_ring.*)
     RANDOM=$1
     while [ ! -e stop ] && anywhere; do
         number=$((number + 1))
         {
             bounded "$uri" "$FLUX" wreckrun -N2 -n2 --env=FAULT_TASK="$FLUX_TEST_ID" \
-                sh -c "$TASK$TEST_DIR/runs; exec ./mpi_ring 2" 2>&1 | sed "s/^/$number says /"
+                sh -c "$TASK$TEST_DIR/runs; exec ${programs[number % ${#programs[@]}]} 2" 2>&1 | sed "s/^/$number says /"
             echo "$number exit ${PIPESTATUS[0]}"
         } >>rings
         nap 50
@@ -142,7 +143,7 @@ load_begin() {
     : >rings
     meeter "$1" &
     workers+=($!)
-    if [ -x mpi_ring ]; then
+    if compgen -G './mpi_ring.*' >/dev/null; then
         ringer "$1" &
         workers+=($!)
     fi
