@@ -936,8 +936,9 @@ bool restore_lost(core_t *c, struct peer *p, const char *why)
         return true;
     }
     restore_left(c, p);
-    /* A lost rank was put back into its place here, but has not arrived. */
-    if (p->arriving && !census_is_gone(c, p->rank) &&
+    /* A lost rank was put back into its place here, but has not arrived.  An earlier guest was
+     * taken over before. */
+    if (p->arriving && restore_expects(c, p->rank) && !census_is_gone(c, p->rank) &&
         topology_parent(overlay_tree(c), p->rank) == c->cfg.rank) {
         const struct control_moved m = {.rank = p->rank, .parent = c->cfg.rank};
 

@@ -423,6 +423,33 @@ START_TEST(lost_on_the_way)
 }
 END_TEST
 
+/* The connection of a child that has been given away breaks before it has arrived, and the next
+ * child is expected already: that is not taken over for that reason. */
+START_TEST(broken_behind)
+{
+    struct cluster *cl = cl_up(7, "kary:2");
+    struct party *c0;
+    unsigned steps = 0;
+
+    cl_kill(cl, 1);
+    cl_sleep(cl, 1.);
+    start_again(cl, 1);
+    c0 = client(cl, 0);
+    ask_flags(c0, "overlay.restore", 0, 0, "{\"ranks\":\"1\"}");
+    while (!cl->nodes[0].quiet[3]) {
+        ck_assert(cl_step(cl));
+        ck_assert_uint_lt(++steps, 10000);
+    }
+    cl->slow[0][3] = cl->slow[4][0] = true;
+    cl_pump(cl);
+    ck_assert(cl->nodes[4].beside[1]);
+    core_peer_lost(cl->nodes[1].core, CORE_TREE, 3, "the connection was lost");
+    expect_ranks(core_ranks_up(cl->nodes[1].core), "1,3");
+    cl_free(cl);
+    party_free(c0);
+}
+END_TEST
+
 /* A broker that was lost connects to one that had taken over its rank, and is refused: that does
  * not count as a loss of the broker that is up. */
 START_TEST(strange_end)
@@ -685,7 +712,7 @@ int main(void)
                                   ahead,          too_late,        noticed_late,
                                   flaps,          bounces,         given_unheard,
                                   given_and_dead, lost_on_the_way, strange_end,
-                                  restore_untold};
+                                  restore_untold, broken_behind};
     TCase *tc = tcase_create("core_restore");
 
     tcase_set_timeout(tc, 60);
