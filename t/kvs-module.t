@@ -5,7 +5,7 @@
 # shellcheck source=t/kvs/lib.sh
 . "$SRCDIR/t/kvs/lib.sh"
 
-need_flux start kvs module
+need_flux start kvs module getattr
 need_programs kvs_client
 AT=("$FLUX")
 
@@ -83,4 +83,40 @@ is "$(at 3 kvs get a)" again "from below"
 at 0 kvs put last=1
 release
 is "$status" 0 "the session ends without asking"
+
+# With a statedir, the store is read back: who commits, watches or waits goes on.
+hold 4 --topology=chain --set=modules=log,hb,barrier,kvs,wrexec --set=statedir="$PWD/state"
+appended() {
+    at 0 kvs get log >log.out && (($(wc -l <log.out) >= $1))
+}
+at 0 kvs put counter=0 log=""
+at 3 kvs watch counter >watch.out 2>watch.err &
+watch=$!
+wait_until 10 grep -q 0 watch.out
+FLUX_URI=$(at 3 getattr uri) run_with_timeout 60 "$BUILDDIR/t/kvs/kvs_client" append log enough >append.out 2>append.err &
+append=$!
+wait_until 20 appended 100
+for n in 1 2 3; do
+    ok "a reload at the root under commits" at 0 module reload kvs
+    ok "they go on" wait_until 20 appended $(($(wc -l <log.out) + 100))
+done
+at 0 kvs put counter=1
+ok "so does who watches" wait_until 10 grep -q 1 watch.out
+touch enough
+ok "all commits are applied" wait "$append"
+is "$(cat watch.err append.err)" "" "without complaint"
+at 0 kvs get log >log.out
+{ seq "$(cat append.out)" && echo; } >numbers
+ok "each once, in order" cmp log.out numbers
+kill "$watch"
+wait "$watch" 2>/dev/null
+FLUX_URI=$(at 3 getattr uri) run_with_timeout 60 "$BUILDDIR/t/kvs/kvs_client" fence meet 2 a.meet=1 >fence.out 2>fence.err &
+fence=$!
+wait_until 10 open 0 1
+exits 1 "a reload at the root is refused while a fence is open" at 0 module reload kvs
+like "$err" "1 open fence would be aborted.*--force" "with a sentence"
+ok "the fence is complete" "$BUILDDIR/t/kvs/kvs_client" fence meet 2 b.meet=1
+ok "for all" wait "$fence"
+release
+is "$status" 0 "the session ends well"
 finish
