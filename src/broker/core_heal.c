@@ -261,6 +261,13 @@ void heal_gave_up(core_t *c, uint32_t rank)
     idset_destroy(sub);
 }
 
+static void lives_elsewhere(core_t *c, uint32_t rank)
+{
+    if (idset_clear(c->lost, rank) < 0 || idset_clear(c->unheard, rank) < 0)
+        core_log(c, LOG_ERR, "rank %u is out of memory to note that rank %u lives", c->cfg.rank,
+                 rank);
+}
+
 void heal_moved_event(core_t *c, const flux_msg_t *event)
 {
     struct overlay_moved in = {0};
@@ -277,11 +284,16 @@ void heal_moved_event(core_t *c, const flux_msg_t *event)
              (topology_is_ancestor(overlay_tree(c), me, in.rank) ||
               (c->pending && idset_test(c->pending, in.rank))))
         sub = topology_subtree(overlay_tree(c), in.rank);
-    if (owner && move(c, in.rank, in.parent, in.move) && sub) {
+    if (owner && move(c, in.rank, in.parent, in.move)) {
+        bool put_back = (in.move & MOVES_MAX) == MOVES_MAX;
+
+        if (!put_back && !core_is_root(c)) /* it lives, though the connection to it was lost here */
+            lives_elsewhere(c, in.rank);
         /* A lost rank is put back into its place: its orphans still wait here. */
-        if (c->pending && idset_test(c->lost, in.rank))
+        if (sub && c->pending && put_back)
             (void)idset_subtract(sub, c->pending);
-        moved_away(c, sub);
+        if (sub)
+            moved_away(c, sub);
     }
     if (owner && !core_is_root(c))
         restore_plan(c); /* the broker of a guest's place may have moved to its own place */

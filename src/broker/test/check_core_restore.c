@@ -450,6 +450,31 @@ START_TEST(broken_behind)
 }
 END_TEST
 
+/* Rank 3 loses its connection to rank 2, which lives, and whose parent is dead: its loss is reported
+ * to nobody, and it is below rank 0 before rank 2 is.  Rank 2 takes it back. */
+START_TEST(lost_here_only)
+{
+    struct cluster *cl = cl_up(6, "chain");
+
+    cl->nodes[1].dead = true;
+    core_peer_lost(cl->nodes[2].core, CORE_TREE, 3, "the connection was lost");
+    core_peer_lost(cl->nodes[3].core, CORE_TREE, 2, "the connection was lost");
+    core_peer_lost(cl->nodes[0].core, CORE_TREE, 1, "killed");
+    cl_sleep(cl, 1.);
+    cl_kill(cl, 1); /* rank 2 notices it, too */
+    cl_sleep(cl, TIMEOUT + 1.);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0,2-5");
+    ck_assert_uint_eq(cl->nodes[3].parent, 0);
+    start_again(cl, 1);
+    restored(cl, 2, 1);
+    restored(cl, 3, 2);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-5");
+    expect_running(cl);
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
 /* A broker that was lost connects to one that had taken over its rank, and is refused: that does
  * not count as a loss of the broker that is up. */
 START_TEST(strange_end)
@@ -712,7 +737,7 @@ int main(void)
                                   ahead,          too_late,        noticed_late,
                                   flaps,          bounces,         given_unheard,
                                   given_and_dead, lost_on_the_way, strange_end,
-                                  restore_untold, broken_behind};
+                                  restore_untold, broken_behind,   lost_here_only};
     TCase *tc = tcase_create("core_restore");
 
     tcase_set_timeout(tc, 60);
