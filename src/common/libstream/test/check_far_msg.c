@@ -55,6 +55,13 @@ START_TEST(golden)
               out.want.bytes == h.want.bytes && out.want.seen == h.want.seen);
     ck_assert(far_hello_proves(hello, secret, greeting));
     ck_assert(!far_hello_proves(hello, secret, other));
+    h.resume = true; /* the number of a step in the place of `seen` */
+    h.have = 0x0405;
+    far_hello_make(hello, &h, secret, greeting);
+    ck_assert_mem_eq(hello + 12, "\5\0\0\0", 4);
+    ck_assert_mem_eq(hello + 56, "\5\4\0\0\0\0\0\0", 8);
+    ck_assert_int_eq(far_hello_read(hello, &out), 0);
+    ck_assert(out.resume && out.have == 0x0405 && out.want.seen == 0 && out.reader == 9);
 }
 END_TEST
 
