@@ -99,7 +99,8 @@ START_TEST(restore_chain)
 }
 END_TEST
 
-/* Rank 2 gives rank 4 back while it moves itself, and has no parent to tell: all know that later. */
+/* Rank 2 gives rank 4 back while it moves itself, and has no parent to tell: all know that later.
+ */
 START_TEST(restore_untold)
 {
     struct cluster *cl = cl_up(6, "chain");
