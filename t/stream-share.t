@@ -7,7 +7,7 @@
 # shellcheck source=t/stream/lib.sh
 . "$SRCDIR/t/stream/lib.sh"
 if ! netns_possible; then
-    skip 51 "no network namespaces without more privileges"
+    skip 54 "no network namespaces without more privileges"
     finish
     exit
 fi
@@ -224,6 +224,28 @@ for victims in 1 0 "0 1"; do
     ended w 1
     ended v 1
 done
+# A group of a stream with two writers: claims, and what is said about them, are not lost with relays.
+for i in 0 1; do
+    host_peer w$i 0 write pair 300 $i 2 ready=1 drain=1
+    opened w$i
+done
+for i in 0 1; do
+    host_peer m$i 1 read pair group=g
+    opened m$i
+done
+"$FLUX" stream throttle pair 100
+go w0
+go w1
+for step in 20 80 140 200; do
+    wait_until 20 above pair step $step
+    kill_relays $((step / 20 % 4 / 2))
+done
+for i in w0 w1; do
+    ended $i 1
+    is "$last" "open " "a writer has a group whose members have done all, though relays have ended: $i"
+done
+wait "${pid[m0]}" "${pid[m1]}"
+is "$(sed -n 's/^step //p' m0.out m1.out | sort -n | tr '\n' ' ')" "$(seq -s ' ' 0 299) " "each step is at one member"
 # Now without any for a while: the host of the writer can start none, and the reader connects without relays.
 wait_until 20 unrelayed 0
 relay 0
