@@ -376,7 +376,7 @@ START_TEST(limits)
     setrlimit(RLIMIT_NOFILE, &fds);
     while ((fd = dup(0)) >= 0)
         ;
-    b.f[2]->nsent = 0;
+    fake_clear(b.f[2]);
     ck_assert_ptr_null(b.r = reader_open(&b, NULL));
     ck_assert_msg(errno == EMFILE, "%s", err.text);
     ck_assert_str_eq(err.text,
