@@ -230,7 +230,11 @@ peer w 0 write late 1000000 0 1 ready=1 wait=2
 opened w
 read_bg one late --var=T
 read_bg two late
-wait_until 20 [ -n "$(number one)" ]
+joined() {
+    [ -n "$(number "$1")" ]
+}
+wait_until 20 joined one
+wait_until 20 joined two
 go w
 "$FLUX" stream throttle late 200
 ok "transforms are attached to a writer that runs" "$FLUX" stream transform late --at=writer --lua=narrow.lua
