@@ -1,6 +1,28 @@
 /* check_wrexec_module.c - requests that arrive at rank 0 early, or from the wrong client: the
  * module on a handle of the test, with a job whose only node is that of the child. */
 #include "config.h"
+#include "libflux/handle.h"
+#include "libutil/test/fail_at.h"
+
+/* Allocations of the module count, and may fail (fail_at); those of the test do not. */
+static void deliver(flux_t *h, flux_msg_t *msg)
+{
+    sparing--;
+    flux_handle_deliver(h, msg);
+    sparing++;
+}
+
+static int run_loop(flux_reactor_t *r)
+{
+    int rc;
+
+    sparing--;
+    rc = flux_reactor_run(r);
+    sparing++;
+    return rc;
+}
+#define flux_handle_deliver deliver
+#define flux_reactor_run run_loop
 #include "bed.h"
 
 START_TEST(early_kill)
@@ -927,6 +949,64 @@ START_TEST(acknowledged)
 }
 END_TEST
 
+static void sent_sparing(struct fake *f, flux_msg_t *msg)
+{
+    sparing++;
+    sent(f, msg);
+    sparing--;
+}
+
+/* A job whose client and whose tasks are below a broker that dies, while allocation k fails.  Returns
+ * whether there was one. */
+static bool heal_without_memory(unsigned k)
+{
+    struct bed *b = bed_create_sized(3);
+    uint8_t rec[WIRE_RECORD + 100] = {0}, in[WREXEC_STDIN_HEAD + 5] = {0};
+    unsigned left;
+
+    b->f.hook = sent_sparing;
+    exec_wire_record_header(rec, 0, 1, 100);
+    le_put64(in, READS);
+    say(b, "wrexec.jobs", 1, FLUX_MSGF_STREAMING, "{}");
+    answer(b);
+    fail_at = k;
+    launch_on(b, READS, "2", NULL);
+    say(b, "wrexec.listen", FAR, FLUX_MSGF_STREAMING, "{\"id\":9,\"input\":true}");
+    turn(b);
+    say_raw(b, "wrexec.stdin", FAR, in, sizeof(in));
+    for (uint64_t n = 1; b->opened && n <= 2; n++)
+        up_numbered(b, WIRE_OUTPUT, READS, b->round[READS], n, rec, sizeof(rec));
+    kill_jobs(b, "9", SIGUSR1);
+    turn(b);
+    lose_way(b, FAR);
+    if (b->tree)
+        tree_fails(b, EHOSTUNREACH);
+    turn(b);
+    say(b, "wrexec.listen", FAR, FLUX_MSGF_STREAMING,
+        "{\"id\":9,\"input\":true,\"received\":1,\"paid\":108}");
+    turn(b);
+    left = stop_failing();
+    /* With memory again, it serves. */
+    b->errnum = -1;
+    say(b, "wrexec.remains", 1, 0, "{}");
+    answer(b);
+    ck_assert_msg(b->errnum == 0, "allocation %u: error %d", k, b->errnum);
+    kill_jobs(b, "9", SIGKILL);
+    turn(b);
+    bed_free(b);
+    return left == 0;
+}
+
+START_TEST(no_memory_to_heal)
+{
+    unsigned k = 1;
+
+    while (heal_without_memory(k))
+        k++;
+    ck_assert_uint_gt(k, 50); /* that many are made */
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -934,9 +1014,10 @@ int main(void)
         many_notes,     signal_to_job,  ranks_not_told,   many_names,      parent_leaves,
         reloaded_early, reloaded_edges, reloaded_clients, reloaded_names,  hosts_of_one_name,
         hosts_not_told, hosts_reloaded, launch_in_slices, child_in_slices, bad_inheritance,
-        moved_with_job, acknowledged};
+        moved_with_job, acknowledged,   no_memory_to_heal};
     TCase *tc = tcase_create("wrexec module");
 
+    sparing = 1; /* the test itself */
     tcase_set_timeout(tc, 60);
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
         tcase_add_test(tc, tests[i]);
