@@ -956,8 +956,8 @@ static void sent_sparing(struct fake *f, flux_msg_t *msg)
     sparing--;
 }
 
-/* A job whose client and whose tasks are below a broker that dies, while allocation k fails.  Returns
- * whether there was one. */
+/* A job whose client and whose tasks are below a broker that dies, while allocation k fails.
+ * Returns whether there was one. */
 static bool heal_without_memory(unsigned k)
 {
     struct bed *b = bed_create_sized(3);
