@@ -451,8 +451,8 @@ START_TEST(broken_behind)
 }
 END_TEST
 
-/* Rank 3 loses its connection to rank 2, which lives, and whose parent is dead: its loss is reported
- * to nobody, and it is below rank 0 before rank 2 is.  Rank 2 takes it back. */
+/* Rank 3 loses its connection to rank 2, which lives, and whose parent is dead: its loss is
+ * reported to nobody, and it is below rank 0 before rank 2 is.  Rank 2 takes it back. */
 START_TEST(lost_here_only)
 {
     struct cluster *cl = cl_up(6, "chain");
