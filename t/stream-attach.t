@@ -4,6 +4,7 @@
 # shellcheck disable=SC2154 # set by run, and by the files that are sourced
 . "$(dirname "$0")/lib.sh"
 need cc
+# shellcheck source=t/stream/lib.sh
 . "$SRCDIR/t/stream/lib.sh"
 
 mkdir -p include/flux
@@ -270,7 +271,10 @@ wait_for two
 
 # A writer that comes later has what is attached.
 read_bg later later
-wait_until 20 eval '"$FLUX" stream ls later >/dev/null 2>&1'
+listed() {
+    "$FLUX" stream ls "$1" >/dev/null 2>&1
+}
+wait_until 20 listed later
 ok "transforms are attached to a stream without writers" "$FLUX" stream transform later --at=writer --so=decimate.so:4
 peer w 0 write later 2 0 1 ready=1 wait=1
 opened w
