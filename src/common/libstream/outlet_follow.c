@@ -9,6 +9,9 @@
  *    is not published yet      is kept: one for each member
  *    is neither                is answered: the step is missing
  *
+ * A member repeats its claim when its connection is resumed (inlet_far_join.c).  That has no effect
+ * if the step is in its lane already; an answer is repeated as well (outlet_far.c).
+ *
  * A step is done when a member has released it here, or when the floor has passed it.  A member
  * releases a step at rank 0 first, and then at the others.  It learns the floor of the group from
  * rank 0: all steps below it are done, or were never given to the group.  Each claim has the floor,
