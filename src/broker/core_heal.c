@@ -473,7 +473,7 @@ static void heal_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
         json_t *o = json_array_get(c->above, c->heal_at++);
 
         if (flux_schema_decode_json(&control_card_schema, o, &card, &err) == 0)
-            restore_formers_end(c, card.rank);
+            former_end_below(c, card.rank);
         else
             card.tree = NULL;
         if (card.tree && c->link->move(c->link_arg, &card, &err) == 0) {

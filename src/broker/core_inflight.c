@@ -138,7 +138,7 @@ void inflight_remove(core_t *c, struct inflight *f)
     c->kept_large -= f->large;
     c->stats.inflight--;
     if (!list_empty(&c->formers))
-        restore_answered(c);
+        former_answered(c);
     INVARIANT(3, c->stats.inflight == hmap_count(c->inflight));
     if (c->pool_count < POOL_MAX) {
         f->req = (flux_msg_t *)(void *)c->pool;

@@ -573,7 +573,7 @@ static control_handler *const from_child[CONTROL_NUP] = {
     [CONTROL_EXPECTED] = restore_expected_cb,
     [CONTROL_LEAVING] = restore_leaving_cb,
     [CONTROL_ARRIVED] = restore_arrived_cb,
-    [CONTROL_DONE] = restore_done_cb,
+    [CONTROL_DONE] = former_done_cb,
     [CONTROL_TAKE] = restore_expect_cb,
     [CONTROL_GAVE] = restore_given_cb,
 };
@@ -588,7 +588,7 @@ static control_handler *const from_parent[CONTROL_NDOWN] = {
     [CONTROL_EXPECT] = restore_expect_cb,
     [CONTROL_GO] = restore_go_cb,
     [CONTROL_GIVEN] = restore_given_cb,
-    [CONTROL_OVER] = restore_done_cb,
+    [CONTROL_OVER] = former_done_cb,
     [CONTROL_TAKES] = restore_expected_cb,
 };
 

@@ -13,6 +13,7 @@
  *     core_late.c      ranks that join while the broker above them is dead
  *     core_keys.c      public keys of the ranks below
  *     core_restore.c   subtrees that return to their places
+ *     core_former.c    earlier parents, which have answers to send
  *     core_spread.c    a broker with too many children
  *     core_service.c   services of the broker itself
  *     core_trace.c     observing messages
@@ -211,9 +212,10 @@ struct core {
 
     /* core_restore.c */
     struct restore *restore;
-    struct peer *second;      /* the next parent; NULL: none */
-    struct list_node formers; /* struct peer: earlier parents, which have answers to send */
-    idset_t *expected;        /* ranks that will be below this broker; NULL: none */
+    struct peer *second;          /* the next parent; NULL: none */
+    struct list_node formers;     /* struct peer: earlier parents, which have answers to send */
+    flux_watcher_t *former_timer; /* one of them has answered all requests */
+    idset_t *expected;            /* ranks that will be below this broker; NULL: none */
 
     hmap_t *keys;      /* core_keys.c: rank (this one or below) -> its public key */
     hmap_t *key_users; /* key -> number of these ranks that have it */
@@ -485,11 +487,6 @@ bool restore_lost(core_t *c, struct peer *p, const char *why);
 /* Held requests for a neighbor were sent, or an event has arrived: continue a move that waited for
  * that. */
 void restore_drained(core_t *c);
-void restore_answered(core_t *c); /* a request is not pending any longer */
-/* This broker is an orphan, and connects to this rank: end the connections to former parents that
- * are that rank, since one connection carries a broker, or may be below it: it forgets what has
- * come from here by another way. */
-void restore_formers_end(core_t *c, uint32_t rank);
 void restore_left(core_t *c, struct peer *p); /* this child says goodbye */
 /* Return the second or a former parent of this rank, or NULL. */
 struct peer *restore_peer(const core_t *c, uint32_t rank);
@@ -501,9 +498,22 @@ void restore_refused(core_t *c, const char *why);
 /* Note an event of another broker than the parent: it may be the next parent. */
 void restore_ahead(core_t *c, uint32_t from, uint64_t seq);
 control_handler restore_expect_cb, restore_expected_cb, restore_go_cb, restore_leaving_cb,
-    restore_given_cb, restore_arrived_cb, restore_done_cb;
+    restore_given_cb, restore_arrived_cb;
 /* Handle the request overlay.restore. */
 void restore_request_cb(flux_t *h, const flux_msg_t *req, void *arg);
+
+/* core_former.c */
+int former_init(core_t *c);
+void former_destroy(core_t *c);
+struct peer *former_find(const core_t *c, uint32_t rank); /* NULL: no former parent */
+/* The connection to a former parent is lost: it is freed. */
+void former_lost(core_t *c, struct peer *p, const char *why);
+/* This broker is an orphan, and connects to this rank: end the connections to former parents that
+ * are that rank, since one connection carries a broker, or may be below it: it forgets what has
+ * come from here by another way. */
+void former_end_below(core_t *c, uint32_t rank);
+void former_answered(core_t *c); /* a request is not pending any longer */
+control_handler former_done_cb;
 
 /* core_spread.c */
 /* Returns whether this child is connected, and stays. */

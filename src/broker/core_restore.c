@@ -93,7 +93,6 @@ struct ask {
 
 struct restore {
     flux_watcher_t *timer; /* the next child is due, or the present move is late */
-    flux_watcher_t *idle;  /* a former parent has answered all requests */
     struct list_node asks;
     /* Members of the foster parent. */
     struct peer *child; /* child of the present move; NULL: none */
@@ -733,7 +732,7 @@ static void change(core_t *c, const struct control_moved *m)
     event_moving(c);
     event_moved(c, r->ahead);
     go_on(c);
-    restore_answered(c);
+    former_answered(c);
 }
 
 /* Returns whether this broker has the card of a rank above its parent. */
@@ -807,88 +806,9 @@ void restore_given_cb(core_t *c, struct peer *p, const void *in, const flux_msg_
     }
 }
 
-/* --- former parents --- */
-
 struct peer *restore_peer(const core_t *c, uint32_t rank)
 {
-    if (c->second && c->second->rank == rank)
-        return c->second;
-    LIST_FOREACH(it, &c->formers)
-    {
-        struct peer *p = list_entry(it, struct peer, node);
-
-        if (p->rank == rank)
-            return p;
-    }
-    return NULL;
-}
-
-static void former_free(core_t *c, struct peer *p, const char *why)
-{
-    struct list_node again;
-    char text[200];
-
-    list_remove(&p->node);
-    list_init(&again);
-    if (heal_now(c))
-        inflight_set_aside(&p->to, &again);
-    snprintf(text, sizeof(text), "rank %u was lost while the request was in flight: %.100s",
-             p->rank, why);
-    overlay_peer_over(c, p, text);
-    inflight_again(c, &again);
-    free(p);
-}
-
-static void former_end(core_t *c, struct peer *p)
-{
-    c->link->drop(c->link_arg, CORE_TREE, p->rank);
-    former_free(c, p, "the parent has changed");
-}
-
-void restore_formers_end(core_t *c, uint32_t rank)
-{
-    LIST_FOREACH_SAFE(it, tmp, &c->formers)
-    {
-        struct peer *p = list_entry(it, struct peer, node);
-
-        if (p->rank == rank || spread_is_deeper(c, p->rank, rank))
-            former_end(c, p);
-    }
-}
-
-void restore_done_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
-{
-    if (!p->is_child && p->former)
-        former_end(c, p);
-    else if (p->former)
-        overlay_send(c, p, &control_down[CONTROL_OVER], NULL);
-}
-
-void restore_answered(core_t *c)
-{
-    LIST_FOREACH(it, &c->formers)
-    {
-        const struct peer *p = list_entry(it, struct peer, node);
-
-        if (!p->done && list_empty(&p->to) && list_empty(&p->from) &&
-            !flux_watcher_active(c->restore->idle))
-            flux_timer_start(c->restore->idle, 0., 0.);
-    }
-}
-
-static void idle_cb(flux_reactor_t *reactor, flux_watcher_t *w, int revents, void *arg)
-{
-    core_t *c = arg;
-
-    LIST_FOREACH(it, &c->formers)
-    {
-        struct peer *p = list_entry(it, struct peer, node);
-
-        if (!p->done && list_empty(&p->to) && list_empty(&p->from) && !route_holds_from(c, p)) {
-            p->done = true;
-            overlay_send(c, p, &control_up[CONTROL_DONE], NULL);
-        }
-    }
+    return c->second && c->second->rank == rank ? c->second : former_find(c, rank);
 }
 
 /* --- losses --- */
@@ -932,7 +852,7 @@ bool restore_lost(core_t *c, struct peer *p, const char *why)
         return true;
     }
     if (!p->is_child && p->former) {
-        former_free(c, p, why);
+        former_lost(c, p, why);
         return true;
     }
     restore_left(c, p);
@@ -994,10 +914,7 @@ int restore_init(core_t *c)
     if (!r)
         return -1;
     list_init(&r->asks);
-    return (r->timer = flux_timer_create(c->r, timer_cb, c)) &&
-                   (r->idle = flux_timer_create(c->r, idle_cb, c))
-               ? 0
-               : -1;
+    return (r->timer = flux_timer_create(c->r, timer_cb, c)) && former_init(c) == 0 ? 0 : -1;
 }
 
 void restore_destroy(core_t *c)
@@ -1010,17 +927,11 @@ void restore_destroy(core_t *c)
     while (r->asks.next && (n = list_first(&r->asks)))
         ask_free(list_entry(n, struct ask, node));
     second_end(c);
-    while ((n = list_first(&c->formers))) {
-        struct peer *p = list_entry(n, struct peer, node);
-
-        list_remove(n);
-        free(p);
-    }
     idset_destroy(c->expected);
     idset_destroy(r->guest_below);
     json_decref(r->above);
     flux_watcher_destroy(r->timer);
-    flux_watcher_destroy(r->idle);
+    former_destroy(c);
     free(r);
     c->restore = NULL;
 }
