@@ -121,6 +121,12 @@ static const struct flux_field reason_fields[] = {
 };
 static const struct flux_schema reason_schema = FLUX_SCHEMA(struct control_text, reason_fields);
 
+static const struct flux_field deaf_fields[] = {
+    FLUX_FIELD_BOOL(struct control_deaf, deaf, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema deaf_schema = FLUX_SCHEMA(struct control_deaf, deaf_fields);
+
 static const struct flux_field empty_fields[] = {FLUX_FIELD_END};
 static const struct flux_schema empty_schema = {empty_fields};
 
@@ -179,6 +185,10 @@ const struct flux_method control_up[CONTROL_NUP + 1] = {
                       .request = &control_moved_schema,
                       .what = "that rank is below the receiver from now on; or, with the sender as "
                               "the parent, it stays where it is"},
+    [CONTROL_DEAF] = {.topic = "overlay.deaf",
+                      .request = &deaf_schema,
+                      .what = "the child has heard nothing from its parent for live.slow, and may "
+                              "be about to connect to a broker above; or hears it again"},
     [CONTROL_NUP] = FLUX_METHOD_END,
 };
 

@@ -88,6 +88,10 @@ struct control_down_order {
     bool alone; /* and the child is to find another one */
 };
 
+struct control_deaf {
+    bool deaf; /* the sender hears nothing from its parent; or does again */
+};
+
 /* Places in the tables of messages to the parent, and of messages to a child. */
 enum {
     CONTROL_HELLO,
@@ -103,6 +107,7 @@ enum {
     CONTROL_DONE,
     CONTROL_TAKE,
     CONTROL_GAVE,
+    CONTROL_DEAF,
     CONTROL_NUP
 };
 enum {

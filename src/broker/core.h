@@ -83,6 +83,9 @@ struct core_link_ops {
     /* Returns whether the connection to this neighbor, to which this broker connects, has been
      * made.  NULL: a broker joins at its parent only. */
     bool (*reached)(void *arg, enum core_plane plane, uint32_t rank);
+    /* Returns the number of seconds since something has come from this neighbor, or -1 if it is not
+     * connected.  NULL: that is not known. */
+    double (*heard)(void *arg, enum core_plane plane, uint32_t rank);
     /* The largest number of bytes that have ever waited for one neighbor.  May be NULL. */
     size_t (*peak)(void *arg);
 

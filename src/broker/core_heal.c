@@ -47,9 +47,10 @@
  *  3. A subtree is adopted only if neither this broker nor an event (core_census.c) counts the root
  *     of the subtree as lost, the hello has the present incarnation of that rank, and it names only
  *     ranks of the subtree, or that were below this broker before.
- *  4. A rank is pending only at the broker that has lost the connection on the way to it.  That
- *     broker still counts the rank as up, even when a lost rank above it was put back into its
- *     place in the shape elsewhere, and reports the rank as lost if it does not connect in time.
+ *  4. A rank is pending only at the broker that has lost the connection on the way to it.  So is
+ *     the child whose connection it was, if only that is lost (core_third.c).  That broker still
+ *     counts the rank as up, even when a lost rank above it was put back into its place in the
+ *     shape elsewhere, and reports the rank as lost if it does not connect in time.
  *  5. A rank that was below an orphan, and that the orphan does not name when it has moved, is
  *     lost.  The exceptions are ranks below a lost rank that was put back into its place in the
  *     shape: they are pending at another broker.  The broker that adopts the orphan knows which of
@@ -63,6 +64,10 @@
  *  7. An orphan that has waited for a welcome for TRY seconds tries the next ancestor, even if the
  *     welcome is on its way.  So it answers the welcome (live_arrived()).  If its connection ends
  *     before the answer, it is pending itself, and not lost at once.
+ *  8. A rank that two brokers report, one as lost and the other as its child, is what the first of
+ *     the two reports says where they meet: a report of the loss of a rank that has moved to
+ *     another child is ignored, and so is the move of a rank that is lost.  The latter learns of
+ *     its loss by the event, and leaves alone.
  *
  * Failure: without memory, or without a living ancestor that accepts it, a broker shuts down its
  * subtree, like a broker that has lost its parent for good.  Without memory for a new tree,
@@ -611,7 +616,8 @@ bool heal_child_lost(core_t *c, struct peer *p, enum rank_state how, const char 
 {
     idset_t *dead = heal_now(c) ? heal_subtree(c, p->rank) : NULL;
     idset_t *wait = dead ? idset_intersect(dead, c->up) : NULL;
-    bool heals = wait && (p->fresh || idset_clear(wait, p->rank) == 0) && !idset_empty(wait) &&
+    bool lives = how == RANK_LOST && (p->fresh || third_lives(c, p));
+    bool heals = wait && (lives || idset_clear(wait, p->rank) == 0) && !idset_empty(wait) &&
                  idset_subtract(dead, wait) == 0;
 
     if (heals && !c->pending) {
@@ -689,14 +695,29 @@ static void arrived(core_t *c, uint32_t rank, const idset_t *below, bool knows)
     idset_destroy(fresh);
 }
 
+/* Ignore the move of a lost rank, and what this child reports of it, until it has left there
+ * (invariant 8). */
+static void deny(core_t *c, struct peer *p, uint32_t rank)
+{
+    core_log(c, LOG_NOTICE, "rank %u was lost before it had another parent, and has to leave",
+             rank);
+    if ((!p->denied && !(p->denied = idset_create())) || idset_set(p->denied, rank) < 0)
+        core_log(c, LOG_ERR, "rank %u is out of memory to ignore reports of rank %u", c->cfg.rank,
+                 rank);
+}
+
 void heal_moved_below(core_t *c, struct peer *p, const struct control_moved *m)
 {
     idset_t *ends = idset_create_range(m->rank, m->rank);
     idset_t *below = m->below ? idset_parse(m->below, NULL) : NULL;
 
-    if (ends && idset_set(ends, m->parent) == 0 && heal_may_report(c, p->rank, ends, true) &&
-        spread_is_deeper(c, m->rank, m->parent) &&
-        (!m->below || (below && heal_may_report(c, p->rank, below, true)))) {
+    /* Without `below` this is an earlier move, of which a new parent is told. */
+    if (below && heal_may_report(c, p->rank, below, true) && idset_test(c->lost, m->rank) &&
+        m->move >> MOVES_BITS <= census_incarnation(c, m->rank))
+        deny(c, p, m->rank);
+    else if (ends && idset_set(ends, m->parent) == 0 && heal_may_report(c, p->rank, ends, true) &&
+             spread_is_deeper(c, m->rank, m->parent) &&
+             (!m->below || (below && heal_may_report(c, p->rank, below, true)))) {
         if (below)
             keys_note(c, below, m->keys);
         /* The root publishes new moves; other brokers report to the root, which may not know the

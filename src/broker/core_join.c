@@ -321,6 +321,7 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
     } else {
         p->up = !expected;
         p->absent = p->leaving = p->former = false;
+        third_forget(p);
         p->joined = core_session_runs(c) ? flux_reactor_now(c->r) : 0.;
         note_keys(c, h);
         if (late)

@@ -175,8 +175,12 @@ void live_arrived(core_t *c)
 
 void core_peer_slow(core_t *c, enum core_plane plane, uint32_t rank, bool slow)
 {
-    const struct peer *p = plane == CORE_TREE ? overlay_tree_peer(c, rank) : NULL;
+    struct peer *p = plane == CORE_TREE ? overlay_tree_peer(c, rank) : NULL;
 
+    if (p && p == c->parent)
+        third_parent_slow(c, slow);
+    else if (p && p->is_child)
+        third_slow(c, p, slow);
     /* Only the report of the parent counts: a broker cannot report that its own parent is slow. */
     if (!p || !p->is_child || noted(c, rank) != (slow ? RANK_UP : RANK_SLOW))
         return;

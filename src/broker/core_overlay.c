@@ -196,6 +196,8 @@ static void peer_gone(core_t *c, struct peer *p, const char *why, struct list_no
     p->wants = 0;
     flux_msg_destroy(p->hello);
     p->hello = NULL;
+    idset_destroy(p->denied);
+    p->denied = NULL;
     snprintf(text, sizeof(text), "rank %u was lost while the request was in flight: %s", p->rank,
              why);
     overlay_peer_over(c, p, text);
@@ -269,7 +271,8 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
         p->event_up = false;
         return;
     }
-    if (p->former) { /* it is below another broker */
+    /* It is below another broker; an event may have said so. */
+    if (p->former || (p->up && idset_test(c->elsewhere, p->rank))) {
         peer_gone(c, p, why, heal_now(c) ? &again : NULL);
         inflight_again(c, &again);
         return;
@@ -403,8 +406,11 @@ static idset_t *parse_subtree_ranks(core_t *c, struct peer *p, const char *text)
     errmsg_t err;
     idset_t *ids = idset_parse(text, &err);
 
-    if (ids && heal_may_report(c, p->rank, ids, false))
+    if (ids && heal_may_report(c, p->rank, ids, false)) {
+        if (p->denied)
+            (void)idset_subtract(ids, p->denied);
         return ids;
+    }
     core_log(c, LOG_ERR, "rank %u reported ranks that are not in its subtree", p->rank);
     idset_destroy(ids);
     return NULL;
@@ -432,6 +438,18 @@ static bool waits_elsewhere(const core_t *c, const idset_t *reported, uint32_t r
     return idset_test(c->lost, rank);
 }
 
+/* A child reports that ranks are lost or have left: it reports nothing of earlier brokers there. */
+static void not_denied(struct peer *p, const char *text)
+{
+    idset_t *ids = p->denied ? idset_parse(text, NULL) : NULL;
+
+    if (ids && idset_subtract(p->denied, ids) == 0 && idset_empty(p->denied)) {
+        idset_destroy(p->denied);
+        p->denied = NULL;
+    }
+    idset_destroy(ids);
+}
+
 /* Orphans that wait at the child may have been put back elsewhere, and guests may have moved, so
  * each rank is checked by itself. */
 static void lost_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
@@ -441,6 +459,8 @@ static void lost_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t 
     idset_t *ids = idset_parse(t->ranks, &err);
     idset_t *sub = topology_subtree(overlay_tree(c), p->rank);
     bool own = true;
+
+    not_denied(p, t->ranks);
 
     for (uint32_t r = ids && sub ? idset_first(ids) : IDSET_NONE; r != IDSET_NONE;
          r = idset_next(ids, r)) {
@@ -576,6 +596,7 @@ static control_handler *const from_child[CONTROL_NUP] = {
     [CONTROL_DONE] = former_done_cb,
     [CONTROL_TAKE] = restore_expect_cb,
     [CONTROL_GAVE] = restore_given_cb,
+    [CONTROL_DEAF] = third_deaf_cb,
 };
 static control_handler *const from_parent[CONTROL_NDOWN] = {
     [CONTROL_WELCOME] = join_welcome_cb,
@@ -609,6 +630,7 @@ void overlay_control(core_t *c, struct peer *from, const flux_msg_t *msg)
         struct control_text text;
         struct control_changes changes;
         struct control_down_order shutdown;
+        struct control_deaf deaf;
     } in;
     errmsg_t err = {"unknown message"};
 
@@ -730,6 +752,7 @@ void overlay_destroy(core_t *c)
     for (uint32_t i = 0; i < c->nchildren && c->children; i++) {
         flux_msg_destroy(c->children[i]->hello);
         idset_destroy(c->children[i]->await);
+        idset_destroy(c->children[i]->denied);
         route_held_destroy(c, c->children[i]);
         free(c->children[i]);
     }

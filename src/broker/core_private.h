@@ -7,6 +7,7 @@
  *     core_join.c      how a session begins
  *     core_overlay.c   neighbors and the state machine
  *     core_live.c      ranks that join, are slow, or drain
+ *     core_third.c     two brokers that do not hear each other, while others hear both
  *     core_return.c    ranks that come back
  *     core_heal.c      subtrees that have lost the broker above them
  *     core_census.c    the incarnation of each rank
@@ -63,10 +64,14 @@ struct peer {
     struct list_node node; /* former parent: core.formers */
     bool other_term;       /* it has sent a message of another term, which was logged */
     bool fresh;            /* child: adopted; it may not have got its welcome, and try elsewhere */
-    bool waited; /* child: its hello has waited for the end of its earlier way for long enough */
-    flux_msg_t *hello;     /* child: a hello that cannot be answered yet */
-    uint64_t wants;        /* child: the next event for it from above (core_event.c); 0: none */
-    idset_t *await;        /* child: lost ranks without an event that announces the loss; or NULL */
+    bool waited;  /* child: its hello has waited for the end of its earlier way for long enough */
+    bool doubted; /* child: it is silent, and others are asked whether they hear it */
+    bool vouched; /* child: ... and one does */
+    bool deaf;    /* child: it says that it hears nothing from this broker */
+    flux_msg_t *hello; /* child: a hello that cannot be answered yet */
+    uint64_t wants;    /* child: the next event for it from above (core_event.c); 0: none */
+    idset_t *await;    /* child: lost ranks without an event that announces the loss; or NULL */
+    idset_t *denied; /* child: lost ranks that it reports as moved, and is not believed; or NULL */
     struct list_node to;   /* inflight.to_node: requests sent to this peer */
     struct list_node from; /* inflight.from_node: requests that came from this peer */
     struct list_node held; /* requests that wait until this peer has joined or has room */
@@ -132,6 +137,7 @@ struct join;      /* core_join.c */
 struct late;      /* core_late.c */
 struct live;      /* core_live.c */
 struct restore;   /* core_restore.c */
+struct third;     /* core_third.c */
 struct census;    /* core_census.c */
 
 struct core {
@@ -182,6 +188,7 @@ struct core {
     idset_t *unreported; /* ranks ready here, but not reported to the parent */
     sessmap_t *map;      /* map of the root; NULL at other ranks */
     struct live *live;
+    struct third *third;
     struct census *census;
     struct join *join;
     struct late *late;
@@ -342,6 +349,21 @@ void overlay_event(core_t *c, const flux_msg_t *event);
 bool overlay_is_leaving(const core_t *c, uint32_t child);
 struct peer *overlay_tree_peer(core_t *c, uint32_t rank); /* NULL: not a tree neighbor */
 void overlay_shutdown(core_t *c, int rc, const char *reason);
+
+/* core_third.c */
+int third_init(core_t *c);
+void third_destroy(core_t *c);
+/* A child has been silent for so long that it is slow, or was heard again. */
+void third_slow(core_t *c, struct peer *p, bool slow);
+/* The same of the parent. */
+void third_parent_slow(core_t *c, bool slow);
+/* The connection with a child has ended: returns whether the child lives, as a third broker or the
+ * child itself has said, and only the link is bad. */
+bool third_lives(const core_t *c, const struct peer *p);
+void third_forget(struct peer *p); /* there is another connection with it */
+control_handler third_deaf_cb;
+/* Handle the request overlay.heard. */
+void third_heard_cb(flux_t *h, const flux_msg_t *req, void *arg);
 
 /* core_live.c */
 int live_init(core_t *c);

@@ -96,7 +96,7 @@ static struct way *way_find(const struct node *n, uint32_t rank)
     {
         struct way *w = list_entry(it, struct way, other);
 
-        if (w->up.to->rank == rank && !list_empty(&w->child))
+        if (w->up.to->rank == rank && !list_empty(&w->child) && !w->up.closed)
             return w;
     }
     return NULL;
@@ -157,6 +157,13 @@ static void trace_message(sim_t *s, const struct chan *ch, const flux_msg_t *msg
     }
 }
 
+/* The broker below has ended this connection, or is about to, but cannot tell the one above, which
+ * has to notice by itself. */
+static bool goes_unnoticed(const struct way *w)
+{
+    return w->up.mute && !w->up.cut && w->there;
+}
+
 static void peer_lost(struct chan *ch)
 {
     struct node *n = ch->to;
@@ -166,7 +173,7 @@ static void peer_lost(struct chan *ch)
     ch->back->closed = true;
     if (ch->way && ch == &ch->way->up)
         ch->way->event.closed = true;
-    else if (ch->way)
+    if (ch->way && (ch == &ch->way->up ? ch->closed : !goes_unnoticed(ch->way)))
         list_remove(&ch->way->child);
     if (n->state != NODE_ON || known || (ch->way && ch == &ch->way->up && !ch->way->there))
         return;
@@ -373,8 +380,13 @@ static void way_end(struct way *w, bool lose)
     sim_t *s = w->up.from->sim;
     bool cut = w->up.cut;
 
-    list_remove(&w->child);
     w->up.closed = true;
+    if (goes_unnoticed(w)) {
+        chan_cut(&w->down, true);
+        chan_cut(&w->event, true);
+        return;
+    }
+    list_remove(&w->child);
     w->up.cut = w->down.cut = w->event.cut = true;
     w->down.epoch++;
     w->event.epoch++;
@@ -475,6 +487,7 @@ static void supersede(struct way *w)
         if (v == w || v->up.to != parent || v->down.closed || !v->there)
             continue;
         v->down.closed = v->event.closed = true;
+        list_remove(&v->child);
         core_peer_lost(parent->core, CORE_TREE, v->up.from->rank, "it has connected again");
     }
 }
@@ -578,6 +591,28 @@ static bool net_reached(void *arg, enum core_plane plane, uint32_t rank)
     return w && w->up.to->state == NODE_ON && !w->up.mute && !w->up.cut;
 }
 
+static double net_heard(void *arg, enum core_plane plane, uint32_t rank)
+{
+    struct node *n = arg;
+    const struct chan *from = NULL;
+
+    if (!n->silence)
+        return -1.;
+    if (plane == CORE_RING)
+        from = n->ring_next.to->rank == rank   ? n->ring_next.back
+               : n->ring_prev.to->rank == rank ? n->ring_prev.back
+                                               : NULL;
+    LIST_FOREACH(it, &n->children)
+    {
+        struct way *w = list_entry(it, struct way, child);
+
+        if (plane == CORE_TREE && w->up.from->rank == rank && !w->down.closed)
+            from = &w->up;
+    }
+    return from && from->begun && !from->back->closed ? silence_length(n->silence, &from->line)
+                                                      : -1.;
+}
+
 const struct core_link_ops sim_link_ops = {
     .send = net_send,
     .publish = net_publish,
@@ -589,6 +624,7 @@ const struct core_link_ops sim_link_ops = {
     .swap = net_swap,
     .quiet = net_quiet,
     .reached = net_reached,
+    .heard = net_heard,
 };
 
 void net_started(struct node *n)
@@ -629,11 +665,12 @@ static void connection_cut(sim_t *s, struct chan *a, struct chan *b, bool lose)
     }
 }
 
+/* The other end is told, unless the way to it is silent: then it has to notice by itself. */
 void net_give_up(struct chan *ch)
 {
     sim_t *s = ch->to->sim;
 
-    connection_cut(s, ch, ch->back, false);
+    connection_cut(s, ch, ch->back->mute ? ch : ch->back, false);
     if (ch->way)
         chan_cut(&ch->way->event, false);
 }

@@ -358,10 +358,10 @@ struct scenario {
     void (*tune)(struct sim_config *cfg, struct rng *rng); /* may be NULL */
 };
 extern const struct scenario *const scenarios[]; /* ends with NULL */
-extern const struct scenario scenario_bringup, scenario_routing, scenario_events, scenario_barrier,
-    scenario_kvs, scenario_history, scenario_shutdown, scenario_log, scenario_jobs, scenario_feed,
-    scenario_return, scenario_heal, scenario_many, scenario_live, scenario_launch, scenario_commit,
-    scenario_streams;
+extern const struct scenario scenario_apart, scenario_bringup, scenario_routing, scenario_events,
+    scenario_barrier, scenario_kvs, scenario_history, scenario_shutdown, scenario_log,
+    scenario_jobs, scenario_feed, scenario_return, scenario_heal, scenario_many, scenario_live,
+    scenario_launch, scenario_commit, scenario_streams;
 
 /* Print the table of messages per operation beside the formula.  0, or -1 when one exceeds it. */
 int figures_print(uint32_t size, const char *topology);

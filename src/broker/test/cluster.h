@@ -37,6 +37,7 @@ struct node {
     bool quiet[MAX_NODES];  /* gets no events from here */
     bool move_fails;        /* ... in vain, which the core has not been told yet */
     bool unreached;         /* ... which it does not reach, and the core is not told */
+    double ago[MAX_NODES];  /* seconds since it has heard this neighbor; -1: no neighbor */
     int moves;
     int life; /* of its key: another one has another key */
     char key[41];
@@ -336,6 +337,12 @@ static inline bool cl_reached(void *arg, enum core_plane plane, uint32_t rank)
     return plane == CORE_TREE && nd->parent == rank && !nd->unreached && !nd->cl->nodes[rank].dead;
 }
 
+static inline double cl_heard(void *arg, enum core_plane plane, uint32_t rank)
+{
+    (void)plane;
+    return ((const struct node *)arg)->ago[rank];
+}
+
 static const struct core_link_ops cl_link_ops = {.send = cl_send,
                                                  .publish = cl_publish,
                                                  .drop = cl_drop,
@@ -344,6 +351,7 @@ static const struct core_link_ops cl_link_ops = {.send = cl_send,
                                                  .card = cl_card,
                                                  .move = cl_move,
                                                  .reached = cl_reached,
+                                                 .heard = cl_heard,
                                                  .beside = cl_beside,
                                                  .swap = cl_swap,
                                                  .quiet = cl_quiet};

@@ -141,6 +141,19 @@ static const struct flux_field present_fields[] = {
 const struct flux_schema overlay_present_schema =
     FLUX_SCHEMA(struct overlay_present, present_fields);
 
+static const struct flux_field heard_fields[] = {
+    FLUX_FIELD_U32(struct overlay_heard, rank, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema overlay_heard_schema = FLUX_SCHEMA(struct overlay_heard, heard_fields);
+
+static const struct flux_field heard_ago_fields[] = {
+    FLUX_FIELD_DOUBLE(struct overlay_heard_ago, ago, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema overlay_heard_ago_schema =
+    FLUX_SCHEMA(struct overlay_heard_ago, heard_ago_fields);
+
 static const struct flux_field moved_fields[] = {
     FLUX_FIELD_U32(struct overlay_moved, rank, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct overlay_moved, parent, FLUX_FIELD_REQUIRED),
@@ -178,6 +191,11 @@ const struct flux_method overlay_methods[] = {
      .request = &overlay_sender_schema,
      .response = &overlay_present_schema,
      .what = "to the broker of a sender whose way was lost: whether the sender is still there"},
+    {.topic = "overlay.heard",
+     .request = &overlay_heard_schema,
+     .response = &overlay_heard_ago_schema,
+     .what = "to a neighbor of this rank on the ring, from the parent of that rank, which does not "
+             "hear it: how many seconds ago it was heard"},
     {.topic = "overlay.run",
      .flags = FLUX_METHOD_EVENT,
      .request = &overlay_run_schema,

@@ -130,6 +130,17 @@ struct overlay_restored {
 };
 extern const struct flux_schema overlay_restored_schema;
 
+/* The request overlay.heard to a neighbor of `rank` on the ring. */
+struct overlay_heard {
+    uint32_t rank;
+};
+extern const struct flux_schema overlay_heard_schema;
+
+struct overlay_heard_ago {
+    double ago; /* seconds since something has come from that rank */
+};
+extern const struct flux_schema overlay_heard_ago_schema;
+
 /* Event "overlay.moved": this rank has another parent, since its own is lost; or goes back towards
  * its place; or has that of the shape again, when it is not up. */
 struct overlay_moved {

@@ -807,6 +807,13 @@ static bool mix_reached(void *arg, enum core_plane plane, uint32_t rank)
            out->by->ops->reached(out->by->arg, plane, rank);
 }
 
+static double mix_heard(void *arg, enum core_plane plane, uint32_t rank)
+{
+    const struct half *by = carrier(arg, plane, rank);
+
+    return by ? by->ops->heard(by->arg, plane, rank) : -1.;
+}
+
 static int mix_start(void *arg, errmsg_t *err)
 {
     mixlink_t *m = arg;
@@ -928,6 +935,7 @@ static const struct core_link_ops mix_ops = {
     .swap = mix_swap,
     .quiet = mix_quiet,
     .reached = mix_reached,
+    .heard = mix_heard,
     .peak = mix_peak,
     .bind = mix_bind,
     .tree_uri = mix_tree_uri,

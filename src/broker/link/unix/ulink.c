@@ -542,6 +542,7 @@ static const struct core_link_ops ulink_ops = {
     .swap = ulink_swap,
     .quiet = ulink_quiet,
     .reached = ulink_reached,
+    .heard = ulink_heard,
     .peak = ulink_peak,
     .bind = ulink_bind,
     .tree_uri = ulink_tree_uri,

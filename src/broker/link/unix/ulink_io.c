@@ -328,6 +328,14 @@ bool ulink_reached(void *arg, enum core_plane plane, uint32_t rank)
     return p && p->fd >= 0;
 }
 
+double ulink_heard(void *arg, enum core_plane plane, uint32_t rank)
+{
+    ulink_t *l = arg;
+    const struct ulink_peer *p = peer_find(l, plane, rank);
+
+    return p && p->state == ULINK_UP ? silence_length(l->silence, &p->line) : -1.;
+}
+
 size_t ulink_peak(void *arg)
 {
     return ((const ulink_t *)arg)->peak;

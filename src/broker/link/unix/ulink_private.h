@@ -155,6 +155,7 @@ int ulink_peer_revive(struct ulink_peer *p);
 /* Operations of core_link_ops. */
 int ulink_again(void *arg, enum core_plane plane, uint32_t rank);
 bool ulink_reached(void *arg, enum core_plane plane, uint32_t rank);
+double ulink_heard(void *arg, enum core_plane plane, uint32_t rank);
 int ulink_move(void *arg, const struct control_card *card, errmsg_t *err);
 void ulink_swap(void *arg, uint32_t rank);
 void ulink_quiet(void *arg, uint32_t rank);

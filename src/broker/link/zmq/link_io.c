@@ -313,6 +313,14 @@ static struct link_peer *peer_find(link_t *l, enum core_plane plane, uint32_t ra
     return link_inbound(l, plane, rank);
 }
 
+static double op_heard(void *arg, enum core_plane plane, uint32_t rank)
+{
+    link_t *l = arg;
+    const struct link_peer *p = peer_find(l, plane, rank);
+
+    return p && p->state == LINK_UP ? silence_length(l->silence, &p->line) : -1.;
+}
+
 static size_t op_peak(void *arg)
 {
     return ((const link_t *)arg)->peak;
@@ -466,6 +474,7 @@ const struct core_link_ops link_ops = {
     .swap = link_swap,
     .quiet = op_quiet,
     .reached = link_reached,
+    .heard = op_heard,
     .peak = op_peak,
     .bind = link_bind,
     .tree_uri = link_tree_uri,

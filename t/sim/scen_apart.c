@@ -1,0 +1,226 @@
+/* scen_apart.c - a broker and its parent do not hear each other, while others hear both.
+ *
+ * In each round the link between two hosts falls silent, in one direction or both: that between a
+ * broker and its parent on the tree, and on the ring where they are neighbors there, too.  Clocks
+ * run at different speeds, and clients publish meanwhile.  A broker that a third one has heard is
+ * not lost: it connects to a broker above, is up all the time, and serves.  So is one that can tell
+ * its parent that it does not hear it.  Where nobody could vouch for it, it may be lost, and is
+ * started again; nobody but it and those below it is.
+ */
+#include "config.h"
+#include <stdio.h>
+
+#include "echo.h"
+#include "sim.h"
+
+#define ROUNDS 6
+#define LISTENERS 8
+#define TICKS 20
+#define SLOWEST 0.97 /* rates of clocks */
+#define FASTEST 1.03
+#define ANSWER (300 * SIM_MS) /* a third has this time, and a little, to answer */
+
+static const struct silence_limits limits = {1., 2., 3., 60.};
+
+struct apart {
+    sim_t *s;
+    unsigned answers, asked;
+};
+
+static struct node *parent_of(const struct node *n)
+{
+    return n->way ? n->way->up.to : NULL;
+}
+
+static bool is_below(const sim_t *s, uint32_t rank, const struct node *above)
+{
+    const struct node *n = &s->nodes[rank];
+
+    while (n && n != above)
+        n = parent_of(n);
+    return n == above;
+}
+
+/* Can somebody vouch for this broker, and its parent ask in time? */
+static bool has_third(const sim_t *s, const struct node *n)
+{
+    const struct node *const both[] = {n->ring_next.to, n->ring_prev.to};
+    bool any = false;
+
+    for (int i = 0; i < 2; i++)
+        any |= both[i] != parent_of(n) && !both[i]->ring_next.closed &&
+               !both[i]->ring_prev.closed && !is_below(s, both[i]->rank, n);
+    return any && !n->ring_next.closed && !n->ring_prev.closed &&
+           sim_max_delay(s) * 4 * (1 + topology_max_depth(s->topo)) < ANSWER;
+}
+
+static void silence_between(struct node *n, unsigned which)
+{
+    struct node *parent = parent_of(n);
+    struct chan *to = n->ring_next.to == parent   ? &n->ring_next
+                      : n->ring_prev.to == parent ? &n->ring_prev
+                                                  : NULL;
+
+    n->sim->faults++;
+    sim_trace_add(n->sim, 14, (uint64_t)n->rank << 8 | which);
+    n->way->up.mute |= which & 1;
+    n->way->down.mute |= which & 2;
+    if (to) {
+        to->mute |= which & 1;
+        to->back->mute |= which & 2;
+    }
+    if (n->sim->cfg.trace)
+        printf("%14.6f  %u and %u do not hear each other (%u)\n", 1e-9 * (double)sim_now(n->sim),
+               n->rank, parent->rank, which);
+}
+
+/* A broker with another one between it and rank 0; NULL: there is none. */
+static struct node *victim(sim_t *s)
+{
+    uint32_t first = rng_below(&s->rng, s->cfg.size);
+
+    for (uint32_t i = 0; i < s->cfg.size; i++) {
+        struct node *n = &s->nodes[(first + i) % s->cfg.size];
+
+        if (n->rank != 0 && parent_of(n)->rank != 0)
+            return n;
+    }
+    return NULL;
+}
+
+static void tick(void *arg, void *data)
+{
+    sim_t *s = arg;
+    struct sim_ep *e = sim_client_add(s, sim_random_alive(s), "publisher");
+
+    (void)data;
+    if (e && flux_event_send(e->h, "test.tick", NULL) < 0)
+        sim_fail(s, "cannot publish an event");
+}
+
+static void answer_cb(flux_future_t *f, void *arg)
+{
+    struct apart *a = arg;
+
+    if (flux_future_errnum(f) != 0)
+        sim_fail(a->s, "all are up, and yet a request failed: %s", flux_future_error(f));
+    a->answers++;
+    flux_future_destroy(f);
+}
+
+static bool all_answered(sim_t *s, void *arg)
+{
+    const struct apart *a = arg;
+
+    (void)s;
+    return a->answers == a->asked;
+}
+
+static void everybody_serves(struct apart *a)
+{
+    sim_t *s = a->s;
+
+    a->answers = a->asked = 0;
+    for (uint32_t r = 0; r < s->cfg.size && !s->failed; r++) {
+        uint32_t to = rng_below(&s->rng, s->cfg.size);
+        struct sim_ep *c = sim_client_add(s, r, "visitor");
+        flux_future_t *f;
+
+        if (!sim_module_find(s, to, "echo"))
+            sim_module_add(s, to, &flux_module_echo, NULL);
+        if (s->failed)
+            return;
+        if (!(f = flux_rpc_raw(c->h, "echo.now", "x", 1, to, 0)) ||
+            flux_future_then(f, -1., answer_cb, a) < 0)
+            sim_fail(s, "out of memory");
+        a->asked++;
+    }
+    if (!s->failed && !sim_run_until(s, all_answered, a, 60 * SIM_S))
+        sim_fail(s, "all are up: %u of %u requests were answered", a->answers, a->asked);
+}
+
+static bool is_up(const sim_t *s, uint32_t rank)
+{
+    const struct node *n = &s->nodes[rank];
+
+    return n->state == NODE_ON && core_state(n->core) == CORE_RUN && sim_connected(s, rank) &&
+           idset_test(core_ranks_up(s->nodes[0].core), rank) &&
+           !idset_test(core_ranks_lost(s->nodes[0].core), rank);
+}
+
+static void bring_back(sim_t *s, uint32_t rank)
+{
+    for (unsigned i = 0; !s->failed && !is_up(s, rank); i++) {
+        if (i == 2000)
+            sim_fail(s, "rank %u did not come back", rank);
+        sim_start_some(s);
+        sim_run_for(s, 100 * SIM_MS);
+    }
+}
+
+static void one_round(struct apart *a)
+{
+    sim_t *s = a->s;
+    struct node *n = victim(s);
+    unsigned which = rng_range(&s->rng, 1, 3), starts = n ? n->starts : 0;
+    const struct node *parent = n ? parent_of(n) : NULL;
+    bool stays = n && (which == 2 || has_third(s, n));
+
+    if (!n)
+        return;
+    silence_between(n, which);
+    for (unsigned i = 0; i < TICKS; i++)
+        sim_at(s, sim_now(s) + rng_below(&s->rng, 9000) * SIM_MS, tick, s, NULL);
+    sim_run_for(s,
+                5 * SIM_S + (int64_t)(2. * s->cfg.heal * 1e9) + sim_max_delay(s) * 4 * s->cfg.size);
+    for (uint32_t r = 0; r < s->cfg.size && !s->failed; r++)
+        if ((stays || !is_below(s, r, n)) && !is_up(s, r))
+            sim_fail(s, "rank %u is not up: rank %u and its parent did not hear each other (%u)", r,
+                     n->rank, which);
+    if (stays && !s->failed && (n->starts != starts || parent_of(n) == parent))
+        sim_fail(s, "rank %u has not moved away from rank %u", n->rank, parent->rank);
+    for (uint32_t r = 0; r < s->cfg.size && !s->failed; r++)
+        bring_back(s, r);
+    sim_run_for(s, SIM_S + sim_max_delay(s) * s->cfg.size);
+    if (!s->failed)
+        everybody_serves(a);
+}
+
+static void apart_run(sim_t *s)
+{
+    struct apart *a = sim_alloc(s, sizeof(*a));
+
+    a->s = s;
+    for (uint32_t r = 0; r < s->cfg.size; r++)
+        s->nodes[r].rate = SLOWEST + (FASTEST - SLOWEST) * rng_real(&s->rng);
+    if (!sim_boot(s))
+        return;
+    for (unsigned i = 0; i < LISTENERS && !s->failed; i++) {
+        struct sim_ep *e = sim_client_add(s, rng_below(&s->rng, s->cfg.size), "listener");
+        flux_future_t *f = e ? flux_event_subscribe(e->h, "") : NULL;
+
+        if (!f)
+            sim_fail(s, "out of memory");
+        else
+            e->all_events = true; /* node.c looks for gaps */
+        flux_future_destroy(f);
+    }
+    sim_run_for(s, 3 * SIM_S);
+    for (unsigned round = 0; round < ROUNDS && !s->failed; round++)
+        one_round(a);
+    sim_run_for(s, SIM_S);
+    sim_check_quiet(s);
+}
+
+static void apart_tune(struct sim_config *cfg, struct rng *rng)
+{
+    cfg->live = &limits;
+    cfg->heal = 5.;
+    cfg->modules = SIM_MOD_BARRIER;
+    if (cfg->size > 64)
+        cfg->size = 2 + rng_below(rng, 63);
+}
+
+const struct scenario scenario_apart = {
+    "apart", "who does not hear its parent, nor is heard, goes on below another one", apart_run,
+    apart_tune};
