@@ -254,7 +254,7 @@ static void forget_elsewhere(core_t *c, const struct peer *p, const char *below)
     idset_t *ranks = idset_parse(below, NULL);
 
     for (uint32_t i = 0; ranks && i < c->nchildren; i++) {
-        if (c->children[i] != p)
+        if (c->children[i] != p && !c->children[i]->former) /* which is still answered */
             inflight_forget_ranks(c, &c->children[i]->from, ranks);
     }
     idset_destroy(ranks);

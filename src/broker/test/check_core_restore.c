@@ -476,6 +476,41 @@ START_TEST(lost_here_only)
 }
 END_TEST
 
+/* Rank 3 has a stream from rank 0 by an earlier connection, when the broker above its parent dies,
+ * which names it at rank 0: the stream goes on. */
+START_TEST(stream_behind)
+{
+    struct cluster *cl = cl_up(5, "chain");
+    struct party *c3, *m0 = module(cl, 0, "top");
+
+    for (uint32_t r = 2; r >= 1; r--) {
+        cl_kill(cl, r);
+        cl_sleep(cl, TIMEOUT + 1.);
+    }
+    ck_assert_uint_eq(cl->nodes[3].parent, 0);
+    c3 = client(cl, 3);
+    ask_flags(c3, "top.it", 0, FLUX_MSGF_STREAMING, NULL);
+    cl_pump(cl);
+    for (uint32_t r = 1; r <= 2; r++)
+        start_again(cl, r);
+    restored(cl, 3, 2);
+    ck_assert(cl->nodes[3].beside[0]);
+    cl_kill(cl, 1);
+    cl_sleep(cl, 1.);
+    ck_assert_uint_eq(cl->nodes[2].parent, 0);
+    answer(m0, 0, 0, FLUX_MSGF_STREAMING, "1");
+    cl_pump(cl);
+    expect_answer(c3, 1, 0, NULL);
+    answer(m0, 0, ENODATA, 0, "1");
+    cl_sleep(cl, 1.);
+    expect_answer(c3, 2, ENODATA, NULL);
+    ck_assert(!cl->nodes[3].beside[0]);
+    cl_free(cl);
+    party_free(c3);
+    party_free(m0);
+}
+END_TEST
+
 /* A broker that was lost connects to one that had taken over its rank, and is refused: that does
  * not count as a loss of the broker that is up. */
 START_TEST(strange_end)
@@ -738,7 +773,8 @@ int main(void)
                                   ahead,          too_late,        noticed_late,
                                   flaps,          bounces,         given_unheard,
                                   given_and_dead, lost_on_the_way, strange_end,
-                                  restore_untold, broken_behind,   lost_here_only};
+                                  restore_untold, broken_behind,   lost_here_only,
+                                  stream_behind};
     TCase *tc = tcase_create("core_restore");
 
     tcase_set_timeout(tc, 60);
