@@ -426,7 +426,8 @@ static const struct cmd_opt tee_opts[] = {
     {'p', "policy", "POLICY",
      "block, drop-oldest, drop-newest, latest or sample:K\n"
      "(default: block)"},
-    {'t', "timeout", "DURATION", "give up when no step comes for this time"},
+    {'R', "readers", "N", "wait for N readers of NEW first (default: 0)"},
+    {'t', "timeout", "DURATION", "give up when no step, or reader, comes for this time"},
     CMD_OPT_END,
 };
 static const struct cmd_usage tee_usage = {
@@ -463,12 +464,16 @@ static int tee_run(struct transfer *t, const char *name)
 int transfer_tee(struct cmd *c, int argc, char **argv)
 {
     struct transfer t = {.c = c, .timeout = -1.};
+    uint32_t readers = 0;
     const char *val;
     int rc;
     int key;
 
     while ((key = cmd_option(c, &tee_usage, argc, argv, &val)) > 0) {
-        if (transfer_option(&t, key, val) != CMD_OK)
+        if (key == 'R') {
+            if (cmd_parse_u32(c, "--readers", val, &readers) < 0)
+                return CMD_USAGE;
+        } else if (transfer_option(&t, key, val) != CMD_OK)
             return CMD_USAGE;
     }
     if (key < 0)
@@ -479,7 +484,8 @@ int transfer_tee(struct cmd *c, int argc, char **argv)
     if ((rc = transfer_in_open(&t, argv[0])) == CMD_OK &&
         (rc = transfer_outs_open(&t, argv[1])) == CMD_OK) {
         transfer_signals(&t);
-        rc = tee_run(&t, argv[0]);
+        if ((rc = outs_wait(&t, readers)) == CMD_OK)
+            rc = tee_run(&t, argv[0]);
     }
     transfer_close(&t);
     return rc;
