@@ -77,4 +77,25 @@ ok "again" wait_until 30 below 4 0
 ok "those that live have barriers" sh -c "FLUX_URI=${uris[6]} '$FLUX' barrier -n 2 -t 60 b & FLUX_URI=${uris[4]} '$FLUX' barrier -n 2 -t 60 b && wait \$!"
 release
 is "$status" 0 "the session ends well"
+
+# --- all children of the root at once
+# ------------------------------------------------------------------
+
+hold 15 --topology=kary:2 --set=modules=log,barrier
+of_all 15
+kill -KILL "${pids[1]}" "${pids[2]}"
+for rank in 3 4 5 6; do
+    ok "rank $rank, below one of them, is below the root" wait_until 30 below "$rank" 0
+done
+for rank in 7 8 9 10 11 12 13 14; do
+    ok "rank $rank is where it was" below "$rank" $(((rank - 1) / 2))
+done
+ok "nobody else is lost" wait_until 30 up_is "13 of 15 up: 0,3-14; lost: 1-2"
+at 14 barrier -n 2 -t 60 far >barrier.14 2>&1 &
+barrier=$!
+ok "a barrier across the two subtrees" at 7 barrier -n 2 -t 60 far
+ok "... for both" wait "$barrier"
+ok "one subtree reaches the other" at 9 ping -c 1 12
+release
+is "$status" 0 "the session ends well"
 finish
