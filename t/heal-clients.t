@@ -53,7 +53,7 @@ is "$(whole count.out 2)" "2 whole" "no line is lost or doubled"
 like "$(cat count.err)" "task 1 .*rank 5.*: exit code 11" "the statuses are complete"
 release
 
-# Much output, and input, while the broker above dies again and again.
+# Much output, and input, while the broker above dies repeatedly.
 hold 8 --topology=kary:2 --restart --set=overlay.settle=0
 of_all 8
 mkfifo in

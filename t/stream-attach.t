@@ -38,6 +38,7 @@ end)
 END
 
 hold 1 --set=modules=log,barrier,stream
+declare -A pid
 read_bg() { # NAME ARGUMENT...: flux stream cat in the background
     local name=$1
     shift

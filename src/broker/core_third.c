@@ -121,10 +121,8 @@ static void ask(core_t *c, const struct peer *p, uint32_t third)
         core_log(c, LOG_ERR, "rank %u is out of memory to ask about rank %u", c->cfg.rank, p->rank);
         return;
     }
-    *q = (struct question){.core = c,
-                           .child = p->rank,
-                           .third = third,
-                           .silent = heard_ago(c, CORE_TREE, p->rank)};
+    *q = (struct question){
+        .core = c, .child = p->rank, .third = third, .silent = heard_ago(c, CORE_TREE, p->rank)};
     list_init(&q->node);
     list_append(&c->third->questions, &q->node);
     q->f = flux_rpc_struct(c->h, "overlay.heard", &overlay_heard_schema, &in, third, 0);

@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #define SECTOR 512
-#define SOON 4 /* one in so many writes reaches the disk at once */
+#define SOON 4 /* one in this number of writes reaches the disk at once */
 
 /* A write that is not synced; size: -1: of data, else the file was cut to this size. */
 struct later {

@@ -1,8 +1,9 @@
-/* Rounds of an allreduce and a ring until there is the file STOP; every rank checks its own answers.
+/* Rounds of an allreduce and a ring until there is the file STOP; every rank checks its
+ * answers.
  *
  * Usage: mpi_rounds SIZE STOP
- * Rank 0 prints a line a round, and every rank one at the end; exit code 0 if all answers are right,
- * else 1 (by MPI_Abort).
+ * Rank 0 prints a line for each round, and every rank one at the end.  The exit code is 0 if all
+ * answers are right, else 1 (by MPI_Abort).
  */
 #include <mpi.h>
 #include <stdio.h>

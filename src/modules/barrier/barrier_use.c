@@ -8,7 +8,7 @@
  *    collects        it has fewer entries than participants  the last entry: released, where it is
  *                                                            the root's or was never reported
  *    is reported     seq > 0                                 the response of the instance above
- *    is doomed       gone: a participant is                  the next deferral: failed
+ *    fails           gone: a participant is                  the next deferral: failed
  *
  * Failure: without memory for a join, the barrier fails for all.  Without memory for an abort, or
  * for the record of an end, that is logged.
@@ -56,7 +56,7 @@ static void party_gone(struct claim *c, bool canceled);
 
 /* Store a participant with its request.  NULL with ENOMEM. */
 struct party *barrier_party_add(struct barrier *b, const char *sender, const flux_msg_t *req,
-                               bool child)
+                                bool child)
 {
     size_t len = strlen(sender);
     struct party *p = calloc(1, sizeof(*p) + len + 1);

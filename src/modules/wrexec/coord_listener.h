@@ -45,7 +45,7 @@ bool coord_listener_room(const struct listener *l);
 /* Send records.  Returns false if there is no room. */
 bool coord_listener_output(struct listener *l, const void *data, size_t len);
 void coord_listener_notice(struct listener *l, const struct wrexec_notice *n);
-/* The client has received so many responses, and has room again for so many bytes. */
+/* The client has received `received` responses in all, and has used `paid` bytes. */
 void coord_listener_credit(struct listener *l, uint64_t received, uint64_t paid);
 /* Send the last response: an error, or (errnum 0) JSON.  `lazy`: see flux_respond_lazy().  Returns
  * whether the stream may be resumed, and the listener is to be kept. */

@@ -63,9 +63,8 @@ static void module_hook(struct fake *f, flux_msg_t *msg)
                "{\"writer\":3,\"step\":0,\"epoch\":1,\"paused\":false,\"limit\":0,\"readers\":[],"
                "\"gone\":[]}");
     } else if (strcmp(flux_msg_topic(msg), "stream.read") == 0) {
-        snprintf(text, sizeof(text),
-                 "{\"size\":2,\"off\":false,\"gone\":[],\"writers\":[%s,%s]}", b->member[0],
-                 b->member[1]);
+        snprintf(text, sizeof(text), "{\"size\":2,\"off\":false,\"gone\":[],\"writers\":[%s,%s]}",
+                 b->member[0], b->member[1]);
         answer(f, 0, FLUX_MSGF_STREAMING, text);
     } else if (!flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE))
         answer(f, 0, 0, NULL);
@@ -156,8 +155,7 @@ START_TEST(writing)
     fails(put_rows(w, "f64", 2, 1, 2), EINVAL,
           "step 0 of stream 's': a piece of variable 'T' of rank 0 is not inside the array in "
           "dimension 0");
-    fails(flux_stream_skip(w, 5, &err), EINVAL,
-          "step 0 of stream 's' was begun, or is pending");
+    fails(flux_stream_skip(w, 5, &err), EINVAL, "step 0 of stream 's' was begun, or is pending");
     works(flux_stream_place(w, 1., &err));
     fails(flux_stream_place(w, 1., &err), EINVAL, "step 0 of stream 's' has its place already");
     fails(flux_stream_put(w, "m", "1234", 4, &err), EINVAL,
@@ -165,8 +163,7 @@ START_TEST(writing)
     fails(flux_stream_begin_step(w, FLUX_STREAM_NEXT, 0., NULL, &err), EINVAL,
           "step 0 of stream 's' is written, not read");
     works(flux_stream_end_step(w, 1., &err));
-    fails(flux_stream_put(b.r, "n", "1234", 4, &err), EINVAL,
-          "stream 's' was opened for reading");
+    fails(flux_stream_put(b.r, "n", "1234", 4, &err), EINVAL, "stream 's' was opened for reading");
     fails(flux_stream_get(b.r, 0, "n", &p, &len, &err), EINVAL,
           "stream 's' has no step that was begun to get data of rank 0");
     bed_free(&b);
