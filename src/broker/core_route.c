@@ -414,8 +414,9 @@ static int try_send(core_t *c, struct peer *p, flux_msg_t *msg, endpoint_t *from
             set_flag(msg, FLUX_MSGF_UPSTREAM, true);
         return -1;
     }
-    route_error(c, msg, EHOSTUNREACH, "rank %u cannot be reached from rank %u: %s", p->rank,
-                c->cfg.rank, strerror(errnum));
+    if (errnum != EHOSTUNREACH || !inflight_sent_again(c, msg, from_peer))
+        route_error(c, msg, EHOSTUNREACH, "rank %u cannot be reached from rank %u: %s", p->rank,
+                    c->cfg.rank, strerror(errnum));
     flux_msg_destroy(msg);
     return 0;
 }

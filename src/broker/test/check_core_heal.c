@@ -747,6 +747,40 @@ START_TEST(leave_idempotent)
 }
 END_TEST
 
+/* The child of the broker that leaves has hung up, and such a request arrives before the broker
+ * knows that. */
+START_TEST(leave_closed)
+{
+    struct cluster *cl = cl_up(4, "chain");
+    struct party *m = module(cl, 3, "low");
+    struct party *c = client(cl, 0);
+
+    cl->slow[1][2] = true;
+    core_leave(cl->nodes[1].core, 0, "enough");
+    cl_pump(cl);
+    ck_assert_int_eq(core_state(cl->nodes[1].core), CORE_DOWN);
+    cl->nodes[2].dead = true;
+    ask_flags(c, "low.it", 3, FLUX_MSGF_IDEMPOTENT, NULL);
+    ask(c, "low.once", 3);
+    cl_pump(cl);
+    expect_answer(c, 1, EHOSTUNREACH, "rank 2 cannot be reached from rank 1");
+    ck_assert_str_eq(flux_msg_topic(c->kept[0]), "low.once");
+    cl->nodes[2].dead = false;
+    cl->slow[1][2] = false;
+    cl_sleep(cl, 1.);
+    ck_assert_int_eq(core_state(cl->nodes[1].core), CORE_EXIT);
+    ck_assert_uint_eq(m->n, 1);
+    ck_assert_str_eq(flux_msg_topic(m->kept[0]), "low.it");
+    answer(m, 0, 0, 0, "1");
+    cl_pump(cl);
+    expect_answer(c, 2, 0, NULL);
+    ck_assert_uint_eq(cl_inflight(cl), 0);
+    cl_free(cl);
+    party_free(m);
+    party_free(c);
+}
+END_TEST
+
 /* Kills, also in the middle of a heal, and restarts, by chance: in the end all that live are one
  * session. */
 START_TEST(chance)
@@ -854,7 +888,7 @@ int main(void)
         one,           events,     several,          in_vain,           late,         before_run,
         before_others, again,      two_again,        refused,           tries_again,  refused_below,
         leave,         idempotent, idempotent_large, held_for_the_dead, noticed_late, closed_first,
-        keys,          bad_keys,   cut_off,          leave_idempotent};
+        keys,          bad_keys,   cut_off,          leave_idempotent,  leave_closed};
     TCase *tc = tcase_create("core_heal");
 
     tcase_set_timeout(tc, 60);
