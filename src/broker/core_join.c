@@ -248,14 +248,18 @@ static void refuse(core_t *c, struct peer *p, const char *reason, bool elsewhere
 
 /* These ranks are below this child now, so requests that came from them through another child are
  * forgotten.  Their services get a notice before they get a new request of these senders, even if
- * the death of the other child is not detected. */
+ * the death of the other child is not detected.  The other child may be one of these ranks: then it
+ * has lost its connection to this one, after that has sent its hello, and nothing is forgotten. */
 static void forget_elsewhere(core_t *c, const struct peer *p, const char *below)
 {
     idset_t *ranks = idset_parse(below, NULL);
 
     for (uint32_t i = 0; ranks && i < c->nchildren; i++) {
-        if (c->children[i] != p && !c->children[i]->former) /* which is still answered */
-            inflight_forget_ranks(c, &c->children[i]->from, ranks);
+        struct peer *q = c->children[i];
+
+        if (q != p && !q->former && /* which is still answered */
+            !(q->up && idset_test(ranks, q->rank)))
+            inflight_forget_ranks(c, &q->from, ranks);
     }
     idset_destroy(ranks);
 }

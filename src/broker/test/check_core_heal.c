@@ -781,6 +781,43 @@ START_TEST(leave_closed)
 }
 END_TEST
 
+/* The hello of rank 2 names rank 3, and arrives when rank 3 has lost its connection to rank 2, and
+ * is below rank 0 itself: what rank 3 has asked meanwhile is answered. */
+START_TEST(named_late)
+{
+    struct cluster *cl = cl_up(4, "chain");
+    struct party *m = module(cl, 0, "top");
+    struct party *c = client(cl, 3);
+
+    cl->slow[2][0] = cl->slow[3][2] = true;
+    cl_kill(cl, 1);
+    cl_sleep(cl, 0.1);
+    ck_assert_uint_eq(cl->nodes[2].parent, 0);
+    core_peer_lost(cl->nodes[3].core, CORE_TREE, 2, "the connection was lost");
+    cl_sleep(cl, 0.1);
+    ck_assert_uint_eq(cl->nodes[3].parent, 0);
+    ask(c, "top.it", 0);
+    cl_pump(cl);
+    ck_assert_uint_eq(m->n, 1);
+    cl->slow[2][0] = false;
+    cl_pump(cl);
+    ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "rank 2 has lost its parent"));
+    ck_assert_uint_eq(m->n, 1); /* no notice that rank 3 is gone */
+    answer(m, 0, 0, 0, "1");
+    cl_pump(cl);
+    expect_answer(c, 1, 0, NULL);
+    cl->slow[3][2] = false;
+    cl_kill(cl, 2);
+    cl_sleep(cl, TIMEOUT + 1.);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0,3");
+    expect_running(cl);
+    expect_routes(cl);
+    cl_free(cl);
+    party_free(m);
+    party_free(c);
+}
+END_TEST
+
 /* Kills, also in the middle of a heal, and restarts, by chance: in the end all that live are one
  * session. */
 START_TEST(chance)
@@ -888,7 +925,7 @@ int main(void)
         one,           events,     several,          in_vain,           late,         before_run,
         before_others, again,      two_again,        refused,           tries_again,  refused_below,
         leave,         idempotent, idempotent_large, held_for_the_dead, noticed_late, closed_first,
-        keys,          bad_keys,   cut_off,          leave_idempotent,  leave_closed};
+        keys,          bad_keys,   cut_off,          leave_idempotent,  named_late,   leave_closed};
     TCase *tc = tcase_create("core_heal");
 
     tcase_set_timeout(tc, 60);
