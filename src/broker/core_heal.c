@@ -68,6 +68,9 @@
  *     the two reports says where they meet: a report of the loss of a rank that has moved to
  *     another child is ignored, and so is the move of a rank that is lost.  The latter learns of
  *     its loss by the event, and leaves alone.
+ *  9. A report of a move may die with the broker that passes it on.  So each broker that has
+ *     reported the move of a rank, and the parent that this rank has moved to, report it again to
+ *     each later parent of theirs, until an event tells the move, or the loss of the rank.
  *
  * Failure: without memory, or without a living ancestor that accepts it, a broker shuts down its
  * subtree, like a broker that has lost its parent for good.  Without memory for a new tree,
@@ -204,9 +207,9 @@ static void take_moved(core_t *c, json_t *list)
     }
 }
 
-/* Report a move: the root publishes it, and every other broker reports it to its parent, now or
- * when it has one. */
-void heal_tell_moved(core_t *c, const struct control_moved *m)
+/* Report a move: the root publishes it, and every other broker reports it to its parent, if it has
+ * one. */
+static void tell(core_t *c, const struct control_moved *m)
 {
     struct overlay_moved body = {m->rank, m->parent, m->move, 0};
     char *json = NULL;
@@ -219,10 +222,20 @@ void heal_tell_moved(core_t *c, const struct control_moved *m)
             heal_put_back(c, c->unplaced);
     } else if (c->parent->up) {
         overlay_send(c, c->parent, &control_up[CONTROL_MOVED], m);
-    } else if (idset_set(c->untold, m->rank) < 0) {
-        core_log(c, LOG_ERR, "rank %u is out of memory to note a rank that has moved", c->cfg.rank);
     }
     free(json);
+}
+
+void heal_note_moved(core_t *c, uint32_t rank)
+{
+    if (!core_is_root(c) && idset_set(c->untold, rank) < 0)
+        core_log(c, LOG_ERR, "rank %u is out of memory to note a rank that has moved", c->cfg.rank);
+}
+
+void heal_tell_moved(core_t *c, const struct control_moved *m)
+{
+    heal_note_moved(c, m->rank);
+    tell(c, m);
 }
 
 static void settled(core_t *c, const idset_t *ranks); /* these ranks are not pending any longer */
@@ -289,6 +302,8 @@ void heal_moved_event(core_t *c, const flux_msg_t *event)
              (topology_is_ancestor(overlay_tree(c), me, in.rank) ||
               (c->pending && idset_test(c->pending, in.rank))))
         sub = topology_subtree(overlay_tree(c), in.rank);
+    if (owner && in.move >= move_of(c, in.rank).move)
+        (void)idset_clear(c->untold, in.rank); /* else it is told once more */
     if (owner && move(c, in.rank, in.parent, in.move)) {
         bool put_back = (in.move & MOVES_MAX) == MOVES_MAX;
 
@@ -350,21 +365,21 @@ bool heal_move(core_t *c, const struct control_moved *m)
 
 void heal_tell_again(core_t *c)
 {
+    idset_t *ranks = idset_copy(c->moved);
     uint32_t me = c->cfg.rank;
-    idset_t *ranks = c->untold; /* some of these have returned to their places */
 
-    c->untold = idset_create();
-    if (!c->untold || idset_add(ranks, c->moved) < 0) {
+    if (!ranks || idset_add(ranks, c->untold) < 0) { /* these may have returned to their places */
         core_log(c, LOG_ERR, "rank %u is out of memory to report ranks that have moved", me);
-        idset_destroy(c->untold);
-        c->untold = ranks;
+        idset_destroy(ranks);
         return;
     }
     for (uint32_t r = idset_first(ranks); r != IDSET_NONE; r = idset_next(ranks, r)) {
         struct control_moved m = move_of(c, r);
 
         if (r != me && topology_is_ancestor(overlay_tree(c), me, r))
-            heal_tell_moved(c, &m);
+            tell(c, &m);
+        else
+            (void)idset_clear(c->untold, r);
     }
     idset_destroy(ranks);
 }
@@ -378,8 +393,8 @@ void heal_up(core_t *c, const idset_t *ranks, uint32_t incarnation)
     census_up(c, ranks, incarnation);
     for (uint32_t r = idset_first(ranks); r != IDSET_NONE; r = idset_next(ranks, r)) {
         /* Some brokers may not know yet where the earlier incarnation was. */
-        if (r != 0)
-            move(c, r, topology_parent(c->topo, r), incarnation << MOVES_BITS);
+        if (r != 0 && move(c, r, topology_parent(c->topo, r), incarnation << MOVES_BITS))
+            (void)idset_clear(c->untold, r);
     }
 }
 
@@ -722,8 +737,10 @@ void heal_moved_below(core_t *c, struct peer *p, const struct control_moved *m)
             keys_note(c, below, m->keys);
         /* The root publishes new moves; other brokers report to the root, which may not know the
          * move yet. */
-        if (move(c, m->rank, m->parent, m->move) || !core_is_root(c))
+        if (move(c, m->rank, m->parent, m->move))
             heal_tell_moved(c, m);
+        else if (!core_is_root(c))
+            tell(c, m);
         /* Its new parent may have moved since then, and have named the ranks below it. */
         if (below && move_of(c, m->rank).move == m->move &&
             topology_is_ancestor(overlay_tree(c), p->rank, m->parent))

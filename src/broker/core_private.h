@@ -211,7 +211,7 @@ struct core {
     struct peer unsettled; /* `held`: requests to pending or expected ranks */
     idset_t *unheard;      /* ranks reported as lost by this broker, but not by an event yet */
     idset_t *unplaced;     /* the root: lost guests that were not put back yet */
-    idset_t *untold;       /* have moved below this broker while it had no parent to tell */
+    idset_t *untold;       /* have moved below this broker, and no event has told that yet */
     idset_t *elsewhere;    /* have moved out of this subtree, or had before this broker joined */
     flux_watcher_t *heal_timer;
     flux_watcher_t *pending_timer;
@@ -443,7 +443,10 @@ void heal_up(core_t *c, const idset_t *ranks, uint32_t incarnation); /* accordin
 bool heal_place(core_t *c, uint32_t rank, uint32_t parent);
 /* Note a move, unless a later one of this rank is known. */
 bool heal_move(core_t *c, const struct control_moved *m);
+/* Report a move to the parent, and again to each later one until an event tells it. */
 void heal_tell_moved(core_t *c, const struct control_moved *m);
+/* Another broker reports the move of this rank: report it to each later parent, likewise. */
+void heal_note_moved(core_t *c, uint32_t rank);
 void heal_tell_again(core_t *c); /* tell a new parent the moves of the ranks below */
 void heal_hello(core_t *c, struct peer *p);
 /* Note that the loss of `ranks` was reported to the parent: it is repeated until an event announces

@@ -561,6 +561,8 @@ static void took(core_t *c, struct peer *p, const struct control_moved *m, const
     p->fresh = p->arriving;
     if (fresh && p->raised)
         heal_tell_moved(c, &own);
+    else if (fresh)
+        heal_note_moved(c, p->rank); /* the one that gave it may die with its report */
     if (below)
         heal_here(c, below);
     if (below && !p->raised && (idset_subtract(c->lost, below) < 0 || idset_add(c->up, below) < 0))
@@ -695,8 +697,6 @@ static void go_on(core_t *c)
     idset_t *lost = idset_difference(c->heal_below, c->up);
 
     c->restore->leaving = false;
-    if (!idset_empty(c->untold))
-        heal_tell_again(c);
     overlay_caught_up(c, lost);
     restore_plan(c); /* a child may have waited to be given to the parent */
     idset_destroy(lost);
@@ -790,6 +790,8 @@ void restore_given_cb(core_t *c, struct peer *p, const void *in, const flux_msg_
         }
         if (r->leaving) {
             c->parent->up = true;
+            if (!idset_empty(c->untold))
+                heal_tell_again(c);
             go_on(c);
         }
     } else if (c->second && m->parent == c->second->rank && r->leaving) {

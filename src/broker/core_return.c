@@ -210,6 +210,7 @@ void return_down(core_t *c, const flux_msg_t *event)
         late_down(c, ranks);
         announced(c, ranks);
         heal_heard(c, ranks);
+        (void)idset_subtract(c->untold, ranks); /* where they were does not matter */
         /* Its connection with an earlier parent was lost, and this was reported, when it had found
          * this parent already. */
         if (!absent && c->state == CORE_RUN && idset_test(ranks, c->cfg.rank))

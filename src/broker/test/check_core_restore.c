@@ -140,6 +140,44 @@ START_TEST(restore_untold)
 }
 END_TEST
 
+/* A broker gives a subtree back to the broker of its place, and the report that is on its way up is
+ * lost: with the broker above it, or with itself.  All get to know it when the next one has another
+ * parent. */
+START_TEST(report_dies)
+{
+    struct cluster *cl = cl_up(6, "chain");
+    uint32_t giver = 2 + (uint32_t)_i,
+             dies = 2; /* rank 2 gives, or passes the report of rank 3 on */
+    struct party *c;
+
+    cl_kill(cl, giver + 1);
+    cl_sleep(cl, 1.);
+    start_again(cl, giver + 1);
+    expect_parents(cl, giver + 2, giver);
+    c = client(cl, giver);
+    cl->slow[dies][1] = true;
+    ask_flags(c, "overlay.restore", giver, 0,
+              giver == 2 ? "{\"ranks\":\"3\"}" : "{\"ranks\":\"4\"}");
+    cl_pump(cl);
+    ck_assert_uint_eq(cl->nodes[giver + 2].parent, giver + 1);
+    cl_kill(cl, dies);
+    cl->slow[dies][1] = false;
+    cl_sleep(cl, TIMEOUT + 1.);
+    expect_parents(cl, 3, 1);
+    expect_parents(cl, giver + 2, giver + 1);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-1,3-5");
+    expect_running(cl);
+    expect_routes(cl);
+    /* Nothing is left to be told. */
+    start_again(cl, 2);
+    restored(cl, 3, 2);
+    expect_parents(cl, giver + 2, giver + 1);
+    expect_routes(cl);
+    cl_free(cl);
+    party_free(c);
+}
+END_TEST
+
 /* What was asked before is answered on the old connection, which ends then. */
 START_TEST(restore_answers)
 {
@@ -782,6 +820,7 @@ int main(void)
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
         tcase_add_test(tc, tests[i]);
     tcase_add_loop_test(tc, restore, 0, 2);
+    tcase_add_loop_test(tc, report_dies, 0, 2);
     tcase_add_loop_test(tc, restore_busy, 0, 60);
     return run_case("core_restore", tc);
 }
