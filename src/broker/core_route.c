@@ -8,7 +8,8 @@
  *    the root           FLUX_NODEID_ROOT: the broker with this role
  *    another rank       the tree neighbor on the way, which is known by the shape and the ranks
  *                       that have moved (core_heal.c); along the ring if the request asks for it
- *                       (FLUX_MSGF_RING), or if the tree is broken there; else EHOSTUNREACH
+ *                       (FLUX_MSGF_RING), or if the tree is broken there; else EHOSTUNREACH.
+ *                       To the parent if the rank may be pending at a broker above (core_heal.c)
  *
  * Held requests: a request to a neighbor that has not joined yet, or whose queue is full, is held
  * until it can be sent, or until the neighbor is lost, or counts as absent.  Three other kinds of
@@ -443,6 +444,16 @@ static struct peer *next_hop(core_t *c, uint32_t nodeid)
     return p || topology_is_ancestor(tree, c->cfg.rank, nodeid) ? p : c->parent;
 }
 
+/* Returns whether a rank without a way to it here may be pending at a broker above: a lost rank
+ * above it was put back into its place below this broker, and it has never been here.  A request
+ * that the parent has sent is not returned to it. */
+static bool may_wait_above(const core_t *c, uint32_t nodeid, const struct peer *from)
+{
+    return heal_now(c) && !core_is_root(c) && !c->parent->lost && from != c->parent &&
+           topology_is_ancestor(overlay_tree(c), c->cfg.rank, nodeid) &&
+           !idset_test(c->up, nodeid) && !census_is_gone(c, nodeid);
+}
+
 /* Return the number of hops that a request has made along the ring; it may have come through the
  * tree before. */
 static uint32_t ring_hops(const flux_msg_t *msg)
@@ -502,6 +513,10 @@ static void route(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *
     p = next_hop(c, nodeid);
     if (!(flags & FLUX_MSGF_RING) && p && !p->lost && !p->gone && !p->absent) {
         forward(c, p, msg, from_ep, from_peer);
+        return;
+    }
+    if (!(flags & FLUX_MSGF_RING) && may_wait_above(c, nodeid, from_peer)) {
+        forward(c, c->parent, msg, from_ep, from_peer);
         return;
     }
     if (c->cfg.size > 1 && !c->ring_next.lost && !c->ring_next.absent &&

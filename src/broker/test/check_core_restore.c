@@ -178,6 +178,45 @@ START_TEST(report_dies)
 }
 END_TEST
 
+/* Rank 3 dies at rank 1, and was put back into its place below rank 2, where its orphan has never
+ * been: what rank 2 has for that waits at rank 1. */
+START_TEST(waits_above)
+{
+    struct cluster *cl = cl_up(5, "chain");
+    struct party *c2, *m4;
+
+    cl_kill(cl, 2);
+    cl_sleep(cl, 1.);
+    start_again(cl, 2);
+    expect_parents(cl, 3, 1);
+    c2 = client(cl, 2);
+    m4 = module(cl, 4, "low");
+    cl->slow[4][1] = true;
+    cl_kill(cl, 3);
+    cl_sleep(cl, 0.1);
+    ck_assert_uint_eq(parent_of(cl, 2, 3), 2);
+    ask(c2, "low.it", 4);
+    ask(c2, "low.it", 3);
+    cl_pump(cl);
+    expect_answer(c2, 1, EHOSTUNREACH, "rank 3 cannot be reached");
+    cl->slow[4][1] = false;
+    cl_pump(cl);
+    ck_assert_uint_eq(cl->nodes[4].parent, 1);
+    ck_assert_uint_eq(m4->n, 1);
+    answer(m4, 0, 0, 0, "1");
+    cl_pump(cl);
+    expect_answer(c2, 2, 0, NULL);
+    expect_running(cl);
+    expect_routes(cl);
+    start_again(cl, 3);
+    restored(cl, 4, 3);
+    expect_routes(cl);
+    cl_free(cl);
+    party_free(c2);
+    party_free(m4);
+}
+END_TEST
+
 /* What was asked before is answered on the old connection, which ends then. */
 START_TEST(restore_answers)
 {
@@ -812,7 +851,7 @@ int main(void)
                                   flaps,          bounces,         given_unheard,
                                   given_and_dead, lost_on_the_way, strange_end,
                                   restore_untold, broken_behind,   lost_here_only,
-                                  stream_behind};
+                                  stream_behind,  waits_above};
     TCase *tc = tcase_create("core_restore");
 
     tcase_set_timeout(tc, 60);
