@@ -11,7 +11,8 @@
  *  1. What one rank asks another through the tree arrives at most once, and in order.
  *  2. The responses of a stream come in order, none is missing before its end.
  *  3. While nobody dies, and no connection breaks, no request and no stream fails.
- *  4. A request that may be sent again is answered by a broker that lives, whoever dies.
+ *  4. A request that may be sent again is answered by a broker that lives, whoever dies, unless
+ *     that has lost its connection, or with a broker above it the one to rank 0.
  *  5. When all are up, the tree has its shape again, and no further connections.
  *
  * That no event is lost is required by node.c, and that no broker changes its parent more often
@@ -383,6 +384,25 @@ static void end(struct node *n)
     }
 }
 
+static bool is_below(const struct node *n, const struct node *above)
+{
+    while (n && n != above)
+        n = sim_parent(n);
+    return n != NULL;
+}
+
+/* A connection of this broker breaks, and it may be counted as lost.  If that leads to rank 0,
+ * there is no other parent for it, and those below end with it. */
+static void note_cut_off(home_t *o, const struct node *n, bool to_root)
+{
+    for (uint32_t r = 0; r < o->s->cfg.size; r++) {
+        const struct node *m = &o->s->nodes[r];
+
+        if (m == n || (to_root && is_below(m, n)))
+            o->cut_off[r] = m->starts;
+    }
+}
+
 /* Something happens to a broker that is about to return, or to one of those that it is connected
  * to. */
 static void harm(home_t *o, struct node *n)
@@ -405,7 +425,7 @@ static void harm(home_t *o, struct node *n)
     }
     o->faulty = true;
     if (what <= 1)
-        o->cut_off[n->rank] = n->starts;
+        note_cut_off(o, n, what == 0 && sim_parent(n)->rank == 0);
     if (what == 0)
         net_break(n, CORE_TREE);
     else if (what == 1)
