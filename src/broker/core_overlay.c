@@ -275,6 +275,7 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
     if (p->former || (p->up && idset_test(c->elsewhere, p->rank))) {
         peer_gone(c, p, why, heal_now(c) ? &again : NULL);
         inflight_again(c, &again);
+        children_gone(c);
         return;
     }
     /* An orphan that was not welcomed here tries again, here or at another broker. */

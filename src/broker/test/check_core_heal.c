@@ -781,6 +781,24 @@ START_TEST(leave_closed)
 }
 END_TEST
 
+/* A broker leaves, and hears that its child has moved before that has hung up. */
+START_TEST(leave_moved)
+{
+    struct cluster *cl = cl_up(4, "chain");
+
+    cl->slow[2][1] = true;
+    core_leave(cl->nodes[1].core, 0, "enough");
+    cl_sleep(cl, 1.5);
+    ck_assert_uint_eq(parent_of(cl, 0, 2), 0);
+    ck_assert_int_eq(core_state(cl->nodes[1].core), CORE_DOWN);
+    cl->slow[2][1] = false;
+    cl_pump(cl);
+    ck_assert_int_eq(core_state(cl->nodes[1].core), CORE_EXIT);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0,2-3");
+    cl_free(cl);
+}
+END_TEST
+
 /* The hello of rank 2 names rank 3, and arrives when rank 3 has lost its connection to rank 2, and
  * is below rank 0 itself: what rank 3 has asked meanwhile is answered. */
 START_TEST(named_late)
@@ -925,7 +943,8 @@ int main(void)
         one,           events,     several,          in_vain,           late,         before_run,
         before_others, again,      two_again,        refused,           tries_again,  refused_below,
         leave,         idempotent, idempotent_large, held_for_the_dead, noticed_late, closed_first,
-        keys,          bad_keys,   cut_off,          leave_idempotent,  named_late,   leave_closed};
+        keys,          bad_keys,   cut_off,          leave_idempotent,  named_late,   leave_moved,
+        leave_closed};
     TCase *tc = tcase_create("core_heal");
 
     tcase_set_timeout(tc, 60);
