@@ -832,10 +832,17 @@ static void count_flap(core_t *c, struct peer *p)
 
 void restore_left(core_t *c, struct peer *p)
 {
+    struct restore *r = c->restore;
+
     p->offered = 0;
-    if (p == c->restore->giver) {
+    if (p == r->giver) {
         p->up = false;
         guest_over(c);
+    }
+    if (p->is_child && (p == r->child || p == r->to)) {
+        p->up = false;
+        give_up(c, p == r->child ? "it is lost" : "its next parent is lost");
+        flux_timer_start(r->timer, 0., 0.);
     }
 }
 
@@ -865,15 +872,6 @@ bool restore_lost(core_t *c, struct peer *p, const char *why)
         const struct control_moved m = {.rank = p->rank, .parent = c->cfg.rank};
 
         took(c, p, &m, r->guest_below); /* the event has arrived before overlay.given */
-    }
-    if (p->is_child && p == r->child) {
-        p->up = false;
-        give_up(c, "it is lost");
-        flux_timer_start(r->timer, 0., 0.);
-    } else if (p->is_child && p == r->to) {
-        p->up = false;
-        give_up(c, "its next parent is lost");
-        flux_timer_start(r->timer, 0., 0.);
     }
     if (p->is_child && c->state == CORE_RUN && !p->former && !p->gone &&
         idset_test(c->up, p->rank) && topology_parent(overlay_tree(c), p->rank) == c->cfg.rank)

@@ -178,6 +178,45 @@ START_TEST(report_dies)
 }
 END_TEST
 
+/* The next parent says goodbye before the child leaves: the child stays where it is. */
+START_TEST(next_leaves)
+{
+    struct cluster *cl = cl_up(5, "chain");
+    struct party *c1, *m4;
+    unsigned steps = 0;
+
+    cl_kill(cl, 2);
+    cl_sleep(cl, 1.);
+    start_again(cl, 2);
+    c1 = client(cl, 1);
+    m4 = module(cl, 4, "low");
+    cl->nodes[3].log[0] = '\0';
+    ask_flags(c1, "overlay.restore", 1, 0, "{\"ranks\":\"2\"}");
+    while (!cl->nodes[3].beside[2]) {
+        ck_assert(cl_step(cl));
+        ck_assert_uint_lt(++steps, 10000);
+    }
+    cl->slow[3][1] = true;
+    cl_pump(cl);
+    core_leave(cl->nodes[2].core, 0, "enough");
+    cl_pump(cl);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "2");
+    cl->slow[3][1] = false;
+    cl_pump(cl);
+    cl_kill(cl, 2);
+    cl_sleep(cl, 1.);
+    ck_assert_ptr_null(strstr(cl->nodes[3].log, "lost its parent"));
+    expect_parents(cl, 3, 1);
+    ask(c1, "low.it", 4);
+    cl_pump(cl);
+    ck_assert_uint_eq(m4->n, 1);
+    expect_running(cl);
+    cl_free(cl);
+    party_free(c1);
+    party_free(m4);
+}
+END_TEST
+
 /* Rank 3 dies at rank 1, and was put back into its place below rank 2, where its orphan has never
  * been: what rank 2 has for that waits at rank 1. */
 START_TEST(waits_above)
@@ -851,7 +890,7 @@ int main(void)
                                   flaps,          bounces,         given_unheard,
                                   given_and_dead, lost_on_the_way, strange_end,
                                   restore_untold, broken_behind,   lost_here_only,
-                                  stream_behind,  waits_above};
+                                  stream_behind,  waits_above,     next_leaves};
     TCase *tc = tcase_create("core_restore");
 
     tcase_set_timeout(tc, 60);
