@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The wall clock of all brokers, or of one, is set forward and back: no broker is accused for that,
-# heartbeats and timeouts go on, the history is in the order of its numbers, and a broker that stands
-# still meanwhile is lost nevertheless.
+# heartbeats and timeouts go on, the history is in the order of its numbers, and a broker that
+# stands still meanwhile is lost nevertheless.
 # shellcheck disable=SC2154 # set by hold and run
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=t/heal.sh
@@ -46,7 +46,8 @@ in_order() {
 }
 times_go_back() {
     "$FLUX" live history --json | tr ',' '\n' |
-        sed -n 's/.*"time": *\([0-9]*\).*/\1/p' | awk '$1 < last { back = 1 } { last = $1 } END { exit !back }'
+        sed -n 's/.*"time": *\([0-9]*\).*/\1/p' |
+        awk '$1 < last { back = 1 } { last = $1 } END { exit !back }'
 }
 
 # --- nobody is accused ---
