@@ -286,6 +286,23 @@ static void lives_elsewhere(core_t *c, uint32_t rank)
                  rank);
 }
 
+/* Remove from `sub`, which moves, the ranks below lost ranks that are pending here: by the events
+ * these are below it, but they have a move of their own when they connect anywhere. */
+static void keep_pending(const core_t *c, idset_t *sub)
+{
+    idset_t *all = c->pending && idset_intersects(sub, c->pending) ? idset_copy(sub) : NULL;
+
+    for (uint32_t r = all ? idset_first(all) : IDSET_NONE; r != IDSET_NONE;
+         r = idset_next(all, r)) {
+        idset_t *below = census_is_gone(c, r) ? topology_subtree(overlay_tree(c), r) : NULL;
+
+        if (below && idset_keep(below, c->pending) == 0)
+            (void)idset_subtract(sub, below);
+        idset_destroy(below);
+    }
+    idset_destroy(all);
+}
+
 void heal_moved_event(core_t *c, const flux_msg_t *event)
 {
     struct overlay_moved in = {0};
@@ -312,6 +329,8 @@ void heal_moved_event(core_t *c, const flux_msg_t *event)
         /* A lost rank is put back into its place: its orphans still wait here. */
         if (sub && c->pending && put_back)
             (void)idset_subtract(sub, c->pending);
+        else if (sub)
+            keep_pending(c, sub);
         if (sub)
             moved_away(c, sub);
     }

@@ -217,6 +217,37 @@ START_TEST(next_leaves)
 }
 END_TEST
 
+/* Rank 4 dies at rank 1, with rank 5 below it, and was put back into its place below rank 3.  When
+ * rank 3 moves away, rank 1 still waits for rank 5, and reports its loss. */
+START_TEST(moves_without)
+{
+    struct cluster *cl = cl_up(6, "chain");
+
+    for (uint32_t r = 2; r <= 3; r++) {
+        cl_kill(cl, r);
+        cl_sleep(cl, TIMEOUT + 1.);
+    }
+    start_again(cl, 2);
+    start_again(cl, 3);
+    expect_parents(cl, 4, 1);
+    cl->nodes[5].dead = true;
+    cl_kill(cl, 4);
+    cl_sleep(cl, 0.1);
+    ck_assert_uint_eq(parent_of(cl, 1, 4), 3);
+    cl->slow[3][1] = true;
+    cl_kill(cl, 2);
+    cl_sleep(cl, TIMEOUT - 1.);
+    ck_assert_uint_eq(parent_of(cl, 1, 3), 0);
+    cl->slow[3][1] = false;
+    cl_sleep(cl, TIMEOUT + 1.);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "2,4-5");
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-1,3");
+    expect_running(cl);
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
 /* Rank 3 dies at rank 1, and was put back into its place below rank 2, where its orphan has never
  * been: what rank 2 has for that waits at rank 1. */
 START_TEST(waits_above)
@@ -890,7 +921,8 @@ int main(void)
                                   flaps,          bounces,         given_unheard,
                                   given_and_dead, lost_on_the_way, strange_end,
                                   restore_untold, broken_behind,   lost_here_only,
-                                  stream_behind,  waits_above,     next_leaves};
+                                  stream_behind,  waits_above,     next_leaves,
+                                  moves_without};
     TCase *tc = tcase_create("core_restore");
 
     tcase_set_timeout(tc, 60);
