@@ -6,8 +6,8 @@
  * wait behind that queue.
  *
  * Terms: a line is one direction of a connection.  A round is a check of all lines.  There is a
- * round at each multiple of half a `probe` of the clock of the reactor (which the processes of a
- * host share, so that they wake up together), and one more where a limit passes before the next
+ * round at each multiple of SIGNS of a `probe` of the clock of the reactor (which the processes of
+ * a host share, so that they wake up together), and one more where a limit passes before the next
  * multiple.  A neighbor is silent from the time on at which its next sign of life is due: it may
  * have been stopped only just before that.
  *
@@ -25,9 +25,9 @@
  *     broker that was stopped, or suspended with its host, accuses no neighbor when it continues.
  *  3. A neighbor that stands still for less than a limit, and sends its signs of life in time
  *     before and after, is not the subject of the verdict.
- *  4. A verdict is given at the latest half a probe and EARLY + DOUBT of a probe after the
- *     neighbor has stood still for the limit, if the rounds are in time.  If each round is late, by
- *     at most half of `lost`, the verdict is given LATE_LOOKS rounds later.
+ *  4. A verdict is given at the latest SIGNS + EARLY + DOUBT of a probe after the neighbor has
+ *     stood still for the limit, if the rounds are in time.  If each round is late, by at most half
+ *     of `lost`, the verdict is given LATE_LOOKS rounds later.
  *
  * Failure: none after silence_create().
  */
@@ -45,7 +45,9 @@
 #define LOST 3.
 #define PATIENCE 60.
 /* Fractions of a probe. */
-#define SIGNS 0.5  /* between two signs of life */
+/* Between two signs of life: a little below 0.5, so that with the usual limits a neighbor that
+ * stops is lost within 3.5 s. */
+#define SIGNS 0.45
 #define DOUBT 0.05 /* between the two checks of a limit */
 #define EARLY 0.03 /* limits so close before a round wait for it */
 #define LATE 0.25
