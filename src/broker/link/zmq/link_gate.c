@@ -260,7 +260,7 @@ static void on_sweep(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
 
 /* --- handshakes that fail --- */
 
-static const char *failure_text(uint16_t event, uint32_t value)
+static const char *failure_text(const link_t *l, uint16_t event, uint32_t value)
 {
     if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
         return NULL; /* zap.c has reported the key */
@@ -268,7 +268,8 @@ static const char *failure_text(uint16_t event, uint32_t value)
         if (value == ZMQ_PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC)
             return "it expects a different public key of this broker";
         if (value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
-            return "it does not use CURVE, which this broker requires (session.curve)";
+            return l->curve ? "it does not use CURVE, which this broker requires (session.curve)"
+                            : "it uses CURVE, and this broker does not (session.curve)";
         return "it does not speak the protocol of brokers";
     }
     return "it did not complete the handshake";
@@ -278,7 +279,7 @@ static void tell_failure(struct link_gate *g, uint16_t event, uint32_t value, co
 {
     link_t *l = g->l;
     double now = flux_reactor_now(l->r);
-    const char *text = failure_text(event, value);
+    const char *text = failure_text(l, event, value);
 
     g->failures++;
     if (!text)
