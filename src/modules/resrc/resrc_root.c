@@ -29,7 +29,7 @@
  * Failure: an unreadable configuration ends the module with an error message, and so the start of
  * the session.  Ranks that have not reported are asked (resrc.find) at each tick, so a report that
  * was dropped for lack of room is delayed by a tick at most; finally they are left out, which is
- * logged.
+ * logged.  A broker that comes later is asked at each tick until it has reported.
  */
 #include "config.h"
 #include <errno.h>
@@ -516,12 +516,28 @@ static void ask_missing(struct root *r)
     idset_destroy(lost);
 }
 
+static bool all_reported(const struct root *r)
+{
+    idset_t *ids = r->config ? NULL : missing(r);
+    bool all = !ids || idset_empty(ids);
+
+    idset_destroy(ids);
+    return all;
+}
+
 static void timer_cb(flux_reactor_t *reactor, flux_watcher_t *w, int revents, void *arg)
 {
     struct root *r = arg;
 
     if (!r->running || !r->config_known)
         return;
+    if (r->settled) {
+        if (all_reported(r))
+            flux_watcher_stop(w);
+        else
+            ask_missing(r);
+        return;
+    }
     r->patience++;
     if (r->patience < PATIENCE)
         ask_missing(r);
@@ -576,6 +592,8 @@ static void status_cb(void *arg, const struct overlay_status *st)
             ask_missing(r);
             session_ask_lost(r->session);
         }
+        if (r->settled && !all_reported(r) && !flux_watcher_active(r->timer))
+            flux_timer_start(r->timer, TICK, TICK); /* they have just come */
         resrc_root_changed(r, false);
     } else {
         idset_destroy(up);
