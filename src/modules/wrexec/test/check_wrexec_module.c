@@ -242,41 +242,6 @@ END_TEST
 
 /* --- reloads --- */
 
-static int init_with(struct bed *b, flux_handover_t *o, errmsg_t *err)
-{
-    b->f.h = flux_handle_create(&fake_nowait_ops, &b->f, b->f.r, 0, b->size, 43);
-    ck_assert_ptr_nonnull(b->f.h);
-    ck_assert_int_eq(flux_aux_set(b->f.h, "module::inherited", o, NULL), 0);
-    return flux_module_wrexec.init(b->f.h, 0, NULL, &b->ctx, err);
-}
-
-/* Reload as the module host does. */
-static void reload(struct bed *b)
-{
-    flux_handover_t *o = flux_handover_create();
-    errmsg_t err = {""};
-
-    ck_assert_int_eq(flux_module_wrexec.hand_over(b->f.h, b->ctx, o, &err), 1);
-    b->mute = true;
-    flux_module_wrexec.fini(b->f.h, b->ctx);
-    flux_close(b->f.h);
-    b->mute = false;
-    ck_assert_msg(init_with(b, o, &err) == 0, "%s", err.text);
-    flux_handover_destroy(o);
-}
-
-/* End a job: its only task, on rank 1, has exited with 3. */
-static void end_job(struct bed *b, uint64_t id)
-{
-    uint8_t res[WIRE_TIMES + 9] = {0};
-
-    le_put32(res + WIRE_TIMES, 3 << 8);
-    le_put32(res + WIRE_TIMES + 4, 1);
-    res[WIRE_TIMES + 8] = '0';
-    up(b, WIRE_RESULT, id, res, sizeof(res));
-    turn(b);
-}
-
 /* A reload before the tree is known, and one before the settings are known: requests that wait
  * continue to wait. */
 START_TEST(reloaded_early)
