@@ -17,22 +17,10 @@ state_is() {
 running() {
     [ "$("$FLUX" jobs -n -s running -o '{id}' | wc -l)" = "$1" ]
 }
-# whole FILE TASKS: the labeled output of these tasks counts without a gap up to its end.
-whole() {
-    local task
-    for ((task = 0; task < $2; task++)); do
-        sed -n "s/^$task: //p" "$1" | awk '
-            /^end / { if ($2 != n) exit; ended = 1; next }
-            { if (ended || $1 != n + 0) { print "gap at " n ": " $0; exit } n++ }
-            END { print ended ? "whole" : "not whole after " n }'
-    done | sort | uniq -c | sed 's/^ *//'
-}
 # again RANK N: its N-th broker is up.
 again() {
     "$FLUX" up --long | finds -E "^ *$1 +up +[0-9]+ +[0-9]+ +$2\$"
 }
-# Each task counts until there is the file $1; then it exits with 10 plus its number.
-COUNT='i=0; while [ ! -e '$PWD'/$0 ]; do echo $i; i=$((i + 1)); sleep 0.005; done; echo end $i; exit $((10 + FLUX_TASK_RANK))'
 
 # Rank 7 is below rank 3, rank 3 below rank 1.
 hold 8 --topology=kary:2

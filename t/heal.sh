@@ -5,6 +5,7 @@
 #     begin RANK OPTION...     start the broker of a rank by conf.lua; its id is left in pids[RANK]
 #     of_all N                 the URIs and process ids of ranks 0 to N-1, in uris[] and pids[]
 #     at RANK COMMAND...       as a client of that broker
+#     whole FILE TASKS         the labeled output of tasks that ran COUNT has no gap up to its end
 #     below RANK PARENT        so the root says; while ranks are lost, "flux up" fails
 
 uris=() pids=()
@@ -35,4 +36,16 @@ at() {
 below() {
     "$FLUX" up --long >ranks
     grep -qE "^ *$1 +up +$2 " ranks
+}
+# Each task counts until there is the file $1; then it exits with 10 plus its number.
+# shellcheck disable=SC2016,SC2034 # for the task, and for the test to read
+COUNT='i=0; while [ ! -e '$PWD'/$0 ]; do echo $i; i=$((i + 1)); sleep 0.005; done; echo end $i; exit $((10 + FLUX_TASK_RANK))'
+whole() {
+    local task
+    for ((task = 0; task < $2; task++)); do
+        sed -n "s/^$task: //p" "$1" | awk '
+            /^end / { if ($2 != n) exit; ended = 1; next }
+            { if (ended || $1 != n + 0) { print "gap at " n ": " $0; exit } n++ }
+            END { print ended ? "whole" : "not whole after " n }'
+    done | sort | uniq -c | sed 's/^ *//'
 }
