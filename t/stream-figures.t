@@ -34,9 +34,10 @@ for name in plasma crack; do
     is "$(values $name streams total)/$(values $name files total)" 2/2 "with times of $name, by streams and by files"
     is "$(values $name streams "output simulate")/$(values $name files "output simulate")" 2/2 "also of its output"
     [ $name = plasma ] || {
-        late=$(values crack late "read cna" 0.1) always=$(values crack always "read cna" 0.1)
+        # In so short a run, the switch may be turned on when the last step is over.
+        late=$(values crack late "read cna") always=$(values crack always "read cna" 0.1)
         is "$late/$always" 1/1 "with what the analysis of crack reads, switched on late and in all steps"
-        like "$out" "CNA switched on late reads [1-9][0-9]?% less" "and how much is saved"
+        like "$out" "CNA switched on late reads [1-9][0-9]{0,2}% less, and all stages together [1-9][0-9]?% less" "and how much is saved"
     }
 done
 if command -v gnuplot >/dev/null; then
