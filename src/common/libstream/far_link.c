@@ -12,7 +12,7 @@
  *
  * Invariants:
  *  1. At most one sealed record waits to be sent; until then no further data are accepted.
- *  2. The bytes at..len of `opened`, the last decrypted record, have not yet been returned by
+ *  2. The bytes open_at..open_len of the last decrypted record have not yet been returned by
  *     far_link_recv(); no other record is opened until they have.
  *
  * Failure: a record that is not authentic ends the connection (EBADMSG).
@@ -41,16 +41,16 @@ struct cipher {
     uint64_t number; /* of the next record */
     size_t at;       /* bytes of `record` that were sent or received */
     size_t len;      /* size of the record, when sending */
+    size_t open_at, open_len;
     unsigned char record[RECORD];
+    unsigned char plain[FAR_RECORD_MAX]; /* sending: data gathered for the next record; receiving:
+                                          * the last decrypted one */
 };
 
 struct far_link {
     int fd;
     uint64_t sent;
     struct cipher *out, *in; /* NULL: not encrypted */
-    size_t opened_at, opened_len;
-    unsigned char plain[FAR_RECORD_MAX];  /* data gathered for the next record */
-    unsigned char opened[FAR_RECORD_MAX]; /* the last decrypted record */
 };
 
 far_link_t *far_link_create(int fd)
@@ -169,7 +169,7 @@ static void seal(struct cipher *c, const unsigned char *data, size_t len)
 }
 
 /* The next bytes of `iov`, from its byte `skip` on: in place, or gathered. */
-static const unsigned char *gather(far_link_t *l, const struct iovec *iov, size_t count,
+static const unsigned char *gather(struct cipher *c, const struct iovec *iov, size_t count,
                                    size_t skip, size_t *len)
 {
     size_t n = 0;
@@ -189,11 +189,11 @@ static const unsigned char *gather(far_link_t *l, const struct iovec *iov, size_
         if (part > FAR_RECORD_MAX - n)
             part = FAR_RECORD_MAX - n;
         if (part > 0)
-            memcpy(l->plain + n, (const char *)iov[i].iov_base + skip, part);
+            memcpy(c->plain + n, (const char *)iov[i].iov_base + skip, part);
         n += part;
     }
     *len = n;
-    return l->plain;
+    return c->plain;
 }
 
 ssize_t far_link_send(far_link_t *l, const struct iovec *iov, size_t count)
@@ -208,7 +208,7 @@ ssize_t far_link_send(far_link_t *l, const struct iovec *iov, size_t count)
 
         if (far_link_flush(l) < 0)
             return done > 0 ? (ssize_t)done : -1;
-        data = gather(l, iov, count, done, &len);
+        data = gather(l->out, iov, count, done, &len);
         if (len == 0)
             return (ssize_t)done;
         seal(l->out, data, len);
@@ -255,36 +255,37 @@ static int record_recv(far_link_t *l)
 
 ssize_t far_link_recv(far_link_t *l, void *buf, size_t len)
 {
+    struct cipher *c = l->in;
     unsigned char nonce[NONCE];
     bool direct;
     size_t n;
     int rc;
 
-    if (!l->in)
+    if (!c)
         return plain_recv(l, buf, len);
-    if (l->opened_at == l->opened_len) {
+    if (c->open_at == c->open_len) {
         if ((rc = record_recv(l)) <= 0)
             return rc;
-        n = le_get32(l->in->record);
+        n = le_get32(c->record);
         direct = len >= n;
-        nonce_next(l->in, nonce);
-        l->in->at = 0;
-        if (crypto_aead_chacha20poly1305_ietf_decrypt(direct ? buf : l->opened, NULL, NULL,
-                                                      l->in->record + HEAD, n + TAG, l->in->record,
-                                                      HEAD, nonce, l->in->key) != 0) {
+        nonce_next(c, nonce);
+        c->at = 0;
+        if (crypto_aead_chacha20poly1305_ietf_decrypt(direct ? buf : c->plain, NULL, NULL,
+                                                      c->record + HEAD, n + TAG, c->record, HEAD,
+                                                      nonce, c->key) != 0) {
             errno = EBADMSG;
             return -1;
         }
         if (direct)
             return (ssize_t)n;
-        l->opened_at = 0;
-        l->opened_len = n;
+        c->open_at = 0;
+        c->open_len = n;
     }
-    n = l->opened_len - l->opened_at;
+    n = c->open_len - c->open_at;
     if (n > len)
         n = len;
-    memcpy(buf, l->opened + l->opened_at, n);
-    l->opened_at += n;
-    INVARIANT(2, l->opened_at <= l->opened_len);
+    memcpy(buf, c->plain + c->open_at, n);
+    c->open_at += n;
+    INVARIANT(2, c->open_at <= c->open_len);
     return (ssize_t)n;
 }

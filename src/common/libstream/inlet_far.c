@@ -106,6 +106,7 @@ void inlet_far_destroy(inlet_far_t *f)
     free(f->address);
     free(f->first);
     free(f->packed);
+    free(f->buf);
     free(f);
     errno = saved;
 }

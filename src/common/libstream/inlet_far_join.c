@@ -304,7 +304,8 @@ inlet_far_t *inlet_far_connect(const struct inlet_far_opts *opts, const struct k
     double until = clock_now() + timeout;
     inlet_far_t *f = calloc(1, sizeof(*f));
 
-    if (!f) {
+    if (!f || !(f->buf = malloc(INLET_FAR_BUFFER))) {
+        free(f);
         errmsg_fail(err, ENOMEM, "out of memory");
         return NULL;
     }

@@ -68,9 +68,7 @@ void outlet_conn_free(struct outlet_conn *c)
         close(c->fd);
     outlet_far_destroy(c->far);
     lane_tx_destroy(c->lane);
-    if (c->far)
-        free(c->page);
-    else if (c->page)
+    if (c->page)
         munmap(c->page, lane_page_size());
     free(c);
 }

@@ -40,6 +40,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -98,7 +99,8 @@ struct outlet_far {
     bool take;         /* the reader has requested a step, */
     bool wait;         /* or for the next one */
     bool ended;
-    struct held held[LANE_SLOTS];
+    void *memory; /* the page of the lane, `held` and `out` */
+    struct held *held;
     unsigned nheld;
     uint64_t taken;  /* number of the last step that was taken from the lane */
     uint64_t redo;   /* after a loss: held steps from this number on are announced again, */
@@ -114,8 +116,13 @@ struct outlet_far {
     struct lane_item behind; /* held, and announced when that was sent; number 0: none */
     struct bulk bulk;
     size_t out_at, out_len;
-    unsigned char out[OUT];
+    unsigned char *out;
 };
+
+static size_t memory_size(void)
+{
+    return lane_page_size() + LANE_SLOTS * sizeof(struct held) + OUT;
+}
 
 struct outlet_far *outlet_far_create(int fd)
 {
@@ -136,6 +143,8 @@ void outlet_far_destroy(struct outlet_far *f)
     lane_rx_destroy(f->rx);
     block_destroy(f->block);
     free(f->first);
+    if (f->memory)
+        munmap(f->memory, memory_size());
     free(f);
 }
 
@@ -614,15 +623,20 @@ static int welcome(struct outlet_far *f, const unsigned char *secret, int errnum
     return far_link_secure(f->link, keys.to_reader, keys.to_writer);
 }
 
-/* Open a lane in memory of this process. */
+/* Open a lane in memory of this process, of which a reader uses a small part at a time: the kernel
+ * clears pages when they are touched. */
 static int lane_open(struct outlet_conn *c)
 {
-    if ((c->page = aligned_alloc(64, lane_page_size()))) {
-        memset(c->page, 0, lane_page_size());
-        if ((c->lane = lane_tx_create(c->page)) && (c->far->rx = lane_rx_create(c->page)))
-            return 0;
-    }
-    return -1;
+    struct outlet_far *f = c->far;
+    void *p =
+        mmap(NULL, memory_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (p == MAP_FAILED)
+        return -1;
+    f->memory = p;
+    f->held = (void *)((char *)p + lane_page_size());
+    f->out = (unsigned char *)(f->held + LANE_SLOTS);
+    return (c->lane = lane_tx_create(p)) && (f->rx = lane_rx_create(p)) ? 0 : -1;
 }
 
 /* The connection that a reader wants to go on, whether its loss was noticed or not; NULL: it was
