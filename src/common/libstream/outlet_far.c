@@ -628,8 +628,7 @@ static int welcome(struct outlet_far *f, const unsigned char *secret, int errnum
 static int lane_open(struct outlet_conn *c)
 {
     struct outlet_far *f = c->far;
-    void *p =
-        mmap(NULL, memory_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *p = mmap(NULL, memory_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (p == MAP_FAILED)
         return -1;
