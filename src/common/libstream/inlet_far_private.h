@@ -63,7 +63,7 @@ struct inlet_far {
     unsigned char *first; /* first bytes of the last FAR_STEP */
     uint64_t first_len;
 
-    unsigned char *buf; /* INLET_FAR_BUFFER bytes */
+    unsigned char *buf;              /* INLET_FAR_BUFFER bytes */
     size_t at, len;                  /* what of it was not handled */
     struct far_msg msg;              /* the message whose payload comes */
     unsigned char *to;               /* where to; NULL: nowhere */
