@@ -114,6 +114,8 @@ begin_all 7 6 5 2
 ok "ranks 1 and 3 are absent: rank 7, below them, joins at rank 0" wait_until 60 \
     up_is "5 of 8 up: 0,2,5-7; absent: 1,3-4"
 ok "it is below rank 0" below 7 0
+# As if rank 1 had been the first to look for resources, and had died at once.
+ln -sfn 1 run/0/inventory-*
 begin 3
 ok "rank 3, which was never up, joins there, too" wait_until 60 up_is "6 of 8 up: 0,2-3,5-7; absent: 1,4"
 ok "below rank 0, as its first incarnation" incarnation 3 0 1

@@ -273,10 +273,6 @@ static void find_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
     if (flux_request_decode(h, req, &resrc_lost_schema, &in, &owner) < 0)
         return;
     if ((lost = idset_parse(in.lost, NULL))) {
-        if (ctx->join) { /* what was sent may be lost, and changes nothing if it is not */
-            flux_future_destroy(ctx->join);
-            send_text(ctx);
-        }
         resrc_find_again(ctx->find, lost);
         flux_respond(h, req, "{}");
     } else {

@@ -29,7 +29,8 @@
  * Failure: an unreadable configuration ends the module with an error message, and so the start of
  * the session.  Ranks that have not reported are asked (resrc.find) at each tick, so a report that
  * was dropped for lack of room is delayed by a tick at most; finally they are left out, which is
- * logged.  A broker that comes later is asked at each tick until it has reported.
+ * logged.  A broker that comes later is asked at each tick until it has reported, and at once if it
+ * reports to be like one that has died and never reported.
  */
 #include "config.h"
 #include <errno.h>
@@ -490,13 +491,6 @@ void resrc_root_found(struct root *r, const resgraph_t *g)
         resrc_root_known(r);
 }
 
-void resrc_root_found_like(struct root *r, uint32_t as, const idset_t *ranks)
-{
-    if (resrc_likes_add(&r->likes, as, ranks) < 0)
-        out_of_memory(r);
-    resolve(r);
-}
-
 /* Ask the ranks that have not reported once more. */
 static void ask_missing(struct root *r)
 {
@@ -514,6 +508,16 @@ static void ask_missing(struct root *r)
     free(text);
     idset_destroy(ids);
     idset_destroy(lost);
+}
+
+void resrc_root_found_like(struct root *r, uint32_t as, const idset_t *ranks)
+{
+    if (resrc_likes_add(&r->likes, as, ranks) < 0)
+        out_of_memory(r);
+    resolve(r);
+    /* That one has died before it reported. */
+    if (r->brokers_up && !idset_test(r->brokers_up, as) && resgraph_find_rank(r->found, as) < 0)
+        ask_missing(r);
 }
 
 static bool all_reported(const struct root *r)
