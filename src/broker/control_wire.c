@@ -18,6 +18,7 @@ static const struct flux_field hello_fields[] = {
     FLUX_FIELD_U32(struct control_hello, move, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct control_hello, keys, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_BOOL(struct control_hello, guest, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_U64(struct control_hello, session, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 static const struct flux_schema hello_schema = FLUX_SCHEMA(struct control_hello, hello_fields);
@@ -52,6 +53,7 @@ static const struct flux_schema expected_schema =
 
 static const struct flux_field welcome_fields[] = {
     FLUX_FIELD_U64(struct control_welcome, seq, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct control_welcome, session, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_INT(struct control_welcome, state, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_ARRAY_OF(struct control_welcome, above, FLUX_FIELD_OPTIONAL, &control_card_schema),
     FLUX_FIELD_ARRAY_OF(struct control_welcome, moved, FLUX_FIELD_OPTIONAL, &control_moved_schema),
@@ -136,7 +138,7 @@ const struct flux_method control_up[CONTROL_NUP + 1] = {
                        .what = "first message of a child, which asks to join; below: it has lost "
                                "its parent, and these ranks of its subtree are up; keys: the "
                                "public keys of these, or of the child; guest: it has a parent, "
-                               "and answers to overlay.go"},
+                               "and answers to overlay.go; session: that of its welcome"},
     [CONTROL_READY] = {.topic = "overlay.ready",
                        .request = &ready_schema,
                        .what = "these ranks of the subtree are ready; keys: their public keys, "
@@ -195,7 +197,8 @@ const struct flux_method control_up[CONTROL_NUP + 1] = {
 const struct flux_method control_down[CONTROL_NDOWN + 1] = {
     [CONTROL_WELCOME] = {.topic = "overlay.welcome",
                          .request = &welcome_schema,
-                         .what = "the child has joined; seq: the last event before; above: how to "
+                         .what = "the child has joined; seq: the last event before; session: "
+                                 "drawn at its start; above: how to "
                                  "reach those above; moved: ranks that are not where the shape "
                                  "has them"},
     [CONTROL_REFUSED] = {.topic = "overlay.refused",

@@ -19,6 +19,7 @@ struct control_hello {
     uint32_t move;    /* number of this move: a later one has a higher number */
     const char *keys; /* public keys of `below`, or of the child (core_keys.c); NULL: none */
     bool guest;       /* it has a parent, which has told it to move here (overlay.go) */
+    uint64_t session; /* to which it belongs (control_welcome); 0: it joins */
 };
 
 /* Addresses by which descendants reach a broker when brokers in between have died. */
@@ -49,6 +50,7 @@ struct control_expected {
 
 struct control_welcome {
     uint64_t seq;
+    uint64_t session; /* drawn by the root: a session that is started anew has another one */
     int state;
     json_t *above; /* array of struct control_card: of the parent and the ranks above it; NULL:
                     * none */

@@ -139,6 +139,8 @@ core_t *core_create(const struct core_config *cfg, flux_reactor_t *r,
         c->cbs = *cbs;
     c->cbs_arg = arg;
     c->hash_seed = cfg->seed ^ 0x5bd1e9955bd1e995u;
+    if (core_is_root(c)) /* JSON has signed integers */
+        c->session = (cfg->seed * 0x9e3779b97f4a7c15u) >> 1 | 1;
     list_init(&c->subscribers);
     list_init(&c->formers);
     if (!(c->topo = topology_create(cfg->topology, cfg->size, err))) {
@@ -626,6 +628,11 @@ enum core_state core_state(const core_t *c)
 bool core_session_runs(const core_t *c)
 {
     return c->state == CORE_RUN || c->joined_late;
+}
+
+uint64_t core_session_id(const core_t *c)
+{
+    return c->session;
 }
 
 uint32_t core_rank(const core_t *c)

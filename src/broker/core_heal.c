@@ -492,6 +492,7 @@ void heal_hello(core_t *c, struct peer *p)
     h.keys = keys = keys_text(c, c->heal_below);
     h.incarnation = census_incarnation(c, c->cfg.rank);
     h.guest = p == c->second;
+    h.session = c->session;
     c->moves += c->moves < MOVES_MAX - 1;
     h.move = heal_number(c);
     overlay_send(c, p, &control_up[CONTROL_HELLO], &h);

@@ -287,6 +287,7 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
 {
     const struct control_hello *h = in;
     struct control_welcome n = {.seq = core_event_seq(c),
+                                .session = c->session,
                                 .state = core_session_runs(c) ? CORE_RUN : c->state,
                                 .above = c->cards};
     bool own = topology_parent(c->topo, p->rank) == c->cfg.rank;
@@ -307,6 +308,8 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
     else if (h->size != c->cfg.size || strcmp(h->topology, topology_spec(c->topo)) != 0)
         errmsg_set(&why, "it was started with size %u and topology %.40s, not %u and %.40s",
                    h->size, h->topology, c->cfg.size, topology_spec(c->topo));
+    else if (h->below && h->session != c->session)
+        errmsg_set(&why, "it belongs to another session, or to an earlier start of this one");
     else if (c->state >= CORE_DOWN) {
         errmsg_set(&why, c->alone ? "this broker leaves" : "the session is shutting down");
         elsewhere = c->alone;
@@ -394,6 +397,7 @@ void join_welcome_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
     if (c->state != CORE_JOIN)
         return;
     p->up = true;
+    c->session = n->session;
     flux_watcher_stop(c->join->timer);
     c->ring_next.up = c->ring_prev.up = c->cfg.size > 1;
     /* The session does not wait for the ranks below this one. */

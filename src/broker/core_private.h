@@ -240,6 +240,7 @@ struct core {
     void *trace_arg;
 
     uint64_t hash_seed;
+    uint64_t session; /* names this start of the session; 0: no welcome yet */
     struct core_stats stats;
 };
 

@@ -109,7 +109,8 @@ void zombie_visit(sim_t *s, uint32_t rank)
                                     .version = 1,
                                     .below = own,
                                     .incarnation = incarnation,
-                                    .move = incarnation << 16 | 0xff};
+                                    .move = incarnation << 16 | 0xff,
+                                    .session = core_session_id(to->core)};
     const struct control_text lost = {.ranks = own, .by = rank, .why = "a zombie says so"};
 
     core_peer_back(to->core, CORE_TREE, rank);

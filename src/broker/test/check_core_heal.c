@@ -544,22 +544,23 @@ START_TEST(two_again)
 END_TEST
 
 static void hello(struct cluster *cl, uint32_t to, uint32_t from, const char *below,
-                  unsigned incarnation)
+                  unsigned incarnation, bool foreign)
 {
     flux_msg_t *msg = flux_msg_create(FLUX_MSG_CONTROL, "overlay.hello");
+    unsigned long long session = core_session_id(cl->nodes[to].core) + foreign;
     char json[200];
 
     snprintf(json, sizeof(json),
              "{\"rank\":%u,\"size\":%u,\"topology\":\"chain\",\"version\":1,\"below\":\"%s\","
-             "\"incarnation\":%u}",
-             from, cl->size, below, incarnation);
+             "\"incarnation\":%u,\"session\":%llu}",
+             from, cl->size, below, incarnation, session);
     ck_assert_int_eq(flux_msg_set_json(msg, json), 0);
     flux_msg_set_term(msg, FLUX_TERM_FIRST);
     core_link_input(cl->nodes[to].core, CORE_TREE, from, msg);
 }
 
-/* Who lies about what is below it, is not the incarnation that is known, or counts as lost, is
- * refused. */
+/* Who belongs to another session, lies about what is below it, is not the incarnation that is
+ * known, or counts as lost, is refused. */
 START_TEST(refused)
 {
     static const struct {
@@ -567,6 +568,7 @@ START_TEST(refused)
         unsigned incarnation;
         const char *why;
     } bad[] = {
+        {"3-5", 1, "it belongs to another session, or to an earlier start of this one"},
         {"1-5", 1, "named ranks that are not in its subtree"},
         {"4-5", 1, "named ranks that are not in its subtree"},
         {"", 1, "named ranks that are not in its subtree"},
@@ -586,11 +588,11 @@ START_TEST(refused)
         ck_assert(!core_peer_adopt(cl->nodes[3].core, 2));
         ck_assert(core_peer_adopt(cl->nodes[1].core, 3));
         if (i < sizeof(bad) / sizeof(bad[0])) {
-            hello(cl, 1, 3, bad[i].below, bad[i].incarnation);
+            hello(cl, 1, 3, bad[i].below, bad[i].incarnation, i == 0);
             ck_assert_msg(strstr(cl->nodes[1].log, bad[i].why) != NULL, "%s", cl->nodes[1].log);
         } else {
             cl_sleep(cl, TIMEOUT + 1.);
-            hello(cl, 1, 3, "3-5", 1);
+            hello(cl, 1, 3, "3-5", 1, false);
             ck_assert_ptr_nonnull(strstr(cl->nodes[1].log, "the session counts it as lost"));
         }
         cl_sleep(cl, TIMEOUT + 1.);
