@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libjob/job_wire.h"
+#include "libjob/job.h"
 #include "pmixd_wire.h"
 
 /* --- clients --- */
@@ -429,11 +429,10 @@ static void control_run(struct pmixd *pd, struct call *call)
 {
     struct control_call *c = (struct control_call *)(void *)call;
     char ids[32];
-    struct job_kill kill = {ids, c->signum};
     flux_t *h = pmixd_handle(pd, NULL);
 
     snprintf(ids, sizeof(ids), "%" PRIu64, pd->id);
-    c->f = h ? flux_rpc_struct(h, "job.kill", &job_kill_schema, &kill, FLUX_NODEID_ROOT, 0) : NULL;
+    c->f = h ? flux_job_kill(h, ids, c->signum) : NULL;
     if (c->f && flux_future_then(c->f, -1., control_cb, c) == 0)
         return;
     c->cb(PMIX_ERR_UNREACH, NULL, 0, c->cbdata, NULL, NULL);

@@ -12,8 +12,9 @@
  * A job that waits for resources has no tasks yet: SIGINT, SIGTERM, SIGHUP and SIGQUIT cancel it,
  * the other signals are kept until it has started.  With a cancel_note (flux alloc) they cancel it
  * also while it runs, and a second one does not wait for its end.  Signals and cancels are sent by
- * a courier, in order, and again when their receiver had no room; an error message reports one that
- * could not be delivered.
+ * a courier, in order, and again when their receiver had no room or a broker on their way died:
+ * their numbers tell the receiver what it has already.  An error message reports one that could not
+ * be delivered.
  *
  *    what arrives for a job      this program ends when
  *    the stream's result         the job service has reported its end, too: the record is complete
@@ -84,6 +85,7 @@ struct job_attach {
     struct job_attach_how how;
     double interrupted;
     int pending_signal;        /* came before there were tasks */
+    uint32_t nsignals;         /* sent to processes beside brokers */
     int canceled_by;           /* signal, or 0 */
     courier_t *acts;           /* of signals and cancels */
     jobwait_t *wait;           /* the end of the job */
@@ -318,9 +320,9 @@ static void act(struct job_attach *rc, const char *topic, uint32_t nodeid,
 static void forward(struct job_attach *rc, int signum)
 {
     char id[24];
-    struct job_cancel cancel = {id_text(rc, id), NULL};
-    struct job_kill sig = {id, signum};
-    struct wrexec_signal s = {rc->id, signum};
+    struct job_cancel cancel = {id_text(rc, id), NULL, flux_job_number(rc->h)};
+    struct job_kill sig = {id, signum, flux_job_number(rc->h)};
+    struct wrexec_signal s = {rc->id, signum, rc->nsignals + 1};
 
     if (is_waiting(rc) && signum != SIGUSR1 && signum != SIGUSR2) {
         rc->canceled_by = signum == SIGKILL ? SIGINT : signum;
@@ -330,6 +332,7 @@ static void forward(struct job_attach *rc, int signum)
     } else if (rc->job) {
         act(rc, "job.kill", FLUX_NODEID_ANY, &job_kill_schema, &sig);
     } else {
+        rc->nsignals++;
         act(rc, "wrexec.signal", 0, &wrexec_signal_schema, &s);
     }
 }
@@ -337,7 +340,7 @@ static void forward(struct job_attach *rc, int signum)
 static void cancel(struct job_attach *rc, int signum)
 {
     char id[24];
-    struct job_cancel cancel = {id_text(rc, id), rc->how.cancel_note};
+    struct job_cancel cancel = {id_text(rc, id), rc->how.cancel_note, flux_job_number(rc->h)};
 
     input_over(rc);
     rc->canceled_by = signum;
@@ -581,7 +584,7 @@ static int run_attached(struct job_attach *rc)
 
     signal(SIGPIPE, SIG_IGN);
     rc->code = CMD_FAIL;
-    rc->acts = courier_create(rc->h, 0, &cbs, rc);
+    rc->acts = courier_create(rc->h, FLUX_MSGF_IDEMPOTENT, &cbs, rc);
     if (!w || !rc->acts)
         cmd_error(rc->c, "out of memory");
     else if (flux_run(rc->h) < 0 && !rc->finished)

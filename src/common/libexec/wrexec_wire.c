@@ -56,6 +56,7 @@ const struct flux_schema wrexec_host_schema = FLUX_SCHEMA(struct wrexec_host, ho
 static const struct flux_field signal_fields[] = {
     FLUX_FIELD_U64(struct wrexec_signal, id, REQ),
     FLUX_FIELD_INT(struct wrexec_signal, signum, REQ),
+    FLUX_FIELD_U32(struct wrexec_signal, number, OPT),
     FLUX_FIELD_END,
 };
 const struct flux_schema wrexec_signal_schema = FLUX_SCHEMA(struct wrexec_signal, signal_fields);

@@ -130,6 +130,8 @@ extern const struct flux_schema wrexec_result_schema;
 struct wrexec_signal {
     uint64_t id;
     int signum;
+    uint32_t number; /* the client of the program counts its signals from 1: one that arrives again
+                        has no effect.  0: not counted */
 };
 extern const struct flux_schema wrexec_signal_schema;
 

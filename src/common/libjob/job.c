@@ -207,35 +207,47 @@ int flux_job_watch_at(const json_t *transitions, size_t i, uint64_t *id, enum jo
 
 /* --- act on jobs --- */
 
+/* A request that may be sent again, since its number tells that it is the same. */
+static flux_future_t *send_once(flux_t *h, const char *topic, const struct flux_schema *schema,
+                                const void *in)
+{
+    return send_request(h, topic, schema, in, FLUX_MSGF_IDEMPOTENT);
+}
+
+uint64_t flux_job_number(flux_t *h)
+{
+    return flux_random(h) >> 1; /* an integer in JSON has a sign */
+}
+
 flux_future_t *flux_job_cancel(flux_t *h, const char *ids, const char *note)
 {
-    struct job_cancel req = {ids, note};
-    return ids ? send_request(h, "job.cancel", &job_cancel_schema, &req, 0) : refuse();
+    struct job_cancel req = {ids, note, flux_job_number(h)};
+    return ids ? send_once(h, "job.cancel", &job_cancel_schema, &req) : refuse();
 }
 
 flux_future_t *flux_job_raise(flux_t *h, const char *ids, const char *type, int severity,
                               const char *note)
 {
-    struct job_raise req = {ids, type, severity, note};
+    struct job_raise req = {ids, type, severity, note, flux_job_number(h)};
 
     if (!ids || !type || severity < 0 || severity > JOB_SEVERITY_MAX)
         return refuse();
-    return send_request(h, "job.raise", &job_raise_schema, &req, 0);
+    return send_once(h, "job.raise", &job_raise_schema, &req);
 }
 
 flux_future_t *flux_job_kill(flux_t *h, const char *ids, int signum)
 {
-    struct job_kill req = {ids, signum};
-    return ids ? send_request(h, "job.kill", &job_kill_schema, &req, 0) : refuse();
+    struct job_kill req = {ids, signum, flux_job_number(h)};
+    return ids ? send_once(h, "job.kill", &job_kill_schema, &req) : refuse();
 }
 
 flux_future_t *flux_job_urgency(flux_t *h, const char *ids, uint32_t urgency)
 {
-    struct job_urgency req = {ids, urgency};
+    struct job_urgency req = {ids, urgency, flux_job_number(h)};
 
     if (!ids || urgency > JOB_URGENCY_MAX)
         return refuse();
-    return send_request(h, "job.urgency", &job_urgency_schema, &req, 0);
+    return send_once(h, "job.urgency", &job_urgency_schema, &req);
 }
 
 int flux_job_acted_get(flux_future_t *f, struct job_acted *out, errmsg_t *err)
@@ -278,7 +290,8 @@ int flux_job_purge_get(flux_future_t *f, uint32_t *purged, errmsg_t *err)
 flux_future_t *flux_job_memo(flux_t *h, uint64_t id, const char *uri)
 {
     struct job_memo req = {id, uri};
-    return uri ? send_request(h, "job.memo", &job_memo_schema, &req, 0) : refuse();
+    return uri ? send_request(h, "job.memo", &job_memo_schema, &req, FLUX_MSGF_IDEMPOTENT)
+               : refuse();
 }
 
 const char *flux_job_key(uint64_t id, const char *what, char *buf, size_t size)

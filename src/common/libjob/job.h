@@ -67,7 +67,11 @@ int flux_job_watch_get(flux_future_t *f, const json_t **transitions, errmsg_t *e
 int flux_job_watch_at(const json_t *transitions, size_t i, uint64_t *id, enum job_state *state,
                       double *t, errmsg_t *err);
 
-/* --- act on jobs; results: flux_job_acted_get().  `ids` may not be NULL. --- */
+/* --- act on jobs; results: flux_job_acted_get().  `ids` may not be NULL.  These requests are sent
+ * again when a broker on their way dies, and take effect once. --- */
+
+/* A number for a request that is made without these functions (job_wire.h). */
+uint64_t flux_job_number(flux_t *h);
 
 /* Cancel jobs: pending jobs are removed from the queue, running jobs get SIGTERM and, after their
  * grace period, SIGKILL.  `note` (may be NULL) is recorded. */

@@ -79,6 +79,7 @@ const struct flux_schema job_info_schema = FLUX_SCHEMA(struct job_info, info_fie
 static const struct flux_field cancel_fields[] = {
     FLUX_FIELD_STR(struct job_cancel, ids, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct job_cancel, note, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_U64(struct job_cancel, number, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 const struct flux_schema job_cancel_schema = FLUX_SCHEMA(struct job_cancel, cancel_fields);
@@ -88,6 +89,7 @@ static const struct flux_field raise_fields[] = {
     FLUX_FIELD_STR(struct job_raise, type, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_INT(struct job_raise, severity, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct job_raise, note, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_U64(struct job_raise, number, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 const struct flux_schema job_raise_schema = FLUX_SCHEMA(struct job_raise, raise_fields);
@@ -95,6 +97,7 @@ const struct flux_schema job_raise_schema = FLUX_SCHEMA(struct job_raise, raise_
 static const struct flux_field kill_fields[] = {
     FLUX_FIELD_STR(struct job_kill, ids, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_INT(struct job_kill, signum, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct job_kill, number, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 const struct flux_schema job_kill_schema = FLUX_SCHEMA(struct job_kill, kill_fields);
@@ -102,6 +105,7 @@ const struct flux_schema job_kill_schema = FLUX_SCHEMA(struct job_kill, kill_fie
 static const struct flux_field urgency_fields[] = {
     FLUX_FIELD_STR(struct job_urgency, ids, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct job_urgency, urgency, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct job_urgency, number, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 const struct flux_schema job_urgency_schema = FLUX_SCHEMA(struct job_urgency, urgency_fields);

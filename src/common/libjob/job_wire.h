@@ -87,9 +87,13 @@ struct job_info {
 };
 extern const struct flux_schema job_info_schema;
 
+/* The `number` of the following requests is random (flux_random()), or 0: none.  One that arrives
+ * again with its number, since a broker on its way has died, gets the answer that the first one
+ * got. */
 struct job_cancel {
     const char *ids; /* required */
     const char *note;
+    uint64_t number;
 };
 extern const struct flux_schema job_cancel_schema;
 
@@ -98,18 +102,21 @@ struct job_raise {
     const char *type; /* required: a word of letters, digits, '-', '_' */
     int severity;     /* 0 (fatal) to 7 */
     const char *note;
+    uint64_t number;
 };
 extern const struct flux_schema job_raise_schema;
 
 struct job_kill {
     const char *ids; /* required */
     int signum;
+    uint64_t number;
 };
 extern const struct flux_schema job_kill_schema;
 
 struct job_urgency {
     const char *ids;  /* required */
     uint32_t urgency; /* 0: hold ... 31 */
+    uint64_t number;
 };
 extern const struct flux_schema job_urgency_schema;
 

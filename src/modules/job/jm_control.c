@@ -3,7 +3,8 @@
  * The first four requests have a set of ids, act on each job (jm_many.c), and are answered once the
  * changes are recorded: {"count":n,"errors":[[id,errno,"sentence"]...]}.  job.cancel with the flag
  * "no response" and a match tag is libflux's message for a dropped stream (job.wait, job.list,
- * job.watch): every service NAME gets it as NAME.cancel.
+ * job.watch): every service NAME gets it as NAME.cancel.  A request that arrives again, since a
+ * broker on its way has died, takes effect once (jm_repeat.c): no signal is sent twice.
  *
  * Invariant: a job is controlled only by its user and by the owner of the session.
  *
@@ -28,6 +29,7 @@
 
 struct action {
     uint32_t uid;
+    uint64_t number;  /* of the request, see jm_repeat.c; 0: none */
     const char *done; /* words of the log for the action */
     const char *type, *note;
     int severity;
@@ -61,6 +63,7 @@ static int act_on(struct jm *jm, const flux_msg_t *req, uint32_t id, action_f fn
 /* A request in progress. */
 struct acting {
     struct jm_many many;
+    struct jm_repeated repeated;
     flux_msg_t *req; /* the texts of `a` are in `owner` */
     json_t *owner;
     struct action a;
@@ -75,6 +78,7 @@ static void acting_free(struct jm_many *m)
 {
     struct acting *x = list_entry(m, struct acting, many);
 
+    jm_repeat_drop(m->jm, &x->repeated);
     json_decref(x->acted.errors);
     json_decref(x->owner);
     idset_destroy(x->ids);
@@ -86,7 +90,7 @@ static void acted(struct acting *x)
 {
     struct jm *jm = x->many.jm;
     char *ids = x->acted.count > 0 ? idset_format(x->ids, 0) : NULL;
-    char on[256];
+    char on[256], *text;
 
     if (ids) {
         snprintf(on, sizeof(on), "%u job%s of %s", x->acted.count, x->acted.count == 1 ? "" : "s",
@@ -94,10 +98,11 @@ static void acted(struct acting *x)
         jm_journal_request(jm, x->req, x->a.done, on, x->a.note);
     }
     free(ids);
-    if (x->acted.count > 0)
-        jm_store_answer(jm, x->req, flux_schema_encode(&job_acted_schema, &x->acted));
-    else
-        flux_respond_struct(jm->h, x->req, &job_acted_schema, &x->acted);
+    text = flux_schema_encode(&job_acted_schema, &x->acted);
+    x->repeated.recorded = x->acted.count > 0;
+    jm_repeat_end(jm, &x->repeated, text ? 0 : ENOMEM,
+                  text ? text : "the job module is out of memory");
+    free(text);
     acting_free(&x->many);
 }
 
@@ -125,9 +130,12 @@ static void act(struct jm *jm, const flux_msg_t *req, json_t *owner, const char 
     struct acting *x;
     idset_t *ids;
 
-    if (jm_many_full(jm, req) || !(ids = jm_request_ids(jm, req, text)))
+    if (jm_repeat_seen(jm, req, a->number) || jm_many_full(jm, req) ||
+        !(ids = jm_request_ids(jm, req, text)))
         return;
-    if (!(x = calloc(1, sizeof(*x)))) {
+    x = calloc(1, sizeof(*x));
+    if (!x || jm_repeat_begin(jm, &x->repeated, req, a->number) < 0) {
+        free(x);
         idset_destroy(ids);
         flux_respond_error(jm->h, req, ENOMEM, "the job module is out of memory");
         return;
@@ -177,6 +185,7 @@ void jm_control_cancel_cb(flux_t *h, const flux_msg_t *req, void *arg)
         flux_request_decode(h, req, &job_cancel_schema, &in, &owner) < 0)
         return;
     a.note = in.note;
+    a.number = in.number;
     act(jm, req, owner, in.ids, do_raise, &a);
     json_decref(owner);
 }
@@ -201,6 +210,7 @@ void jm_control_raise_cb(flux_t *h, const flux_msg_t *req, void *arg)
     a.type = in.type;
     a.note = in.note;
     a.severity = in.severity;
+    a.number = in.number;
     if (!is_word(in.type))
         flux_respond_error(h, req, EINVAL,
                            "type: '%.64s' is not a word of at most %d letters, digits, '-' and '_'",
@@ -234,6 +244,7 @@ void jm_control_kill_cb(flux_t *h, const flux_msg_t *req, void *arg)
         flux_request_decode(h, req, &job_kill_schema, &in, &owner) < 0)
         return;
     a.signum = in.signum;
+    a.number = in.number;
     if (in.signum <= 0 || in.signum >= JM_SIGNALS)
         flux_respond_error(h, req, EINVAL, "%d is not a signal", in.signum);
     else
@@ -275,6 +286,7 @@ void jm_control_urgency_cb(flux_t *h, const flux_msg_t *req, void *arg)
         flux_request_decode(h, req, &job_urgency_schema, &in, &owner) < 0)
         return;
     a.urgency = (int)in.urgency;
+    a.number = in.number;
     if (in.urgency > JOB_URGENCY_MAX)
         flux_respond_error(h, req, EINVAL, "urgency: %u is above %d", in.urgency, JOB_URGENCY_MAX);
     else

@@ -14,7 +14,7 @@
  *    jm_resources.c   what could run at all       jm_namespace.c  namespaces that jobs left
  *    jm_wait.c, jm_watch.c, jm_list.c, jm_queue.c, jm_control.c, jm_purge.c   other requests
  *    jm_leave.c       nodes that leave            jm_journal.c    lines in the session's log
- *    jm_many.c        large requests, in slices   jm_repeat.c     submissions that arrive again
+ *    jm_many.c        large requests, in slices   jm_repeat.c     requests that arrive again
  *    jm_request.c, jm_ids.c, jm_json.c            helpers
  *
  * Drawing (job): a job from submission to record; the arrows are messages.

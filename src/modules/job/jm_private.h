@@ -169,6 +169,15 @@ struct jm_ended {
     char text[];
 };
 
+/* A request that takes effect once, and those that have arrived again for it (jm_repeat.c). */
+struct jm_repeated {
+    const flux_msg_t *req;
+    struct jm_repeat_entry *entry; /* NULL: it has no number */
+    flux_msg_t **again;
+    size_t nagain;
+    bool recorded; /* it is answered when the present changes are recorded */
+};
+
 /* A job.submit that is being decoded or recorded.  Only jm_submit.c uses it, except for `store`. */
 struct jm_submission {
     struct list_node node; /* in jm_submit.waiting until it is completely decoded */
@@ -181,9 +190,7 @@ struct jm_submission {
     uint32_t count;
     size_t bytes, counted; /* counted: those of them that are in jm_submit.bytes */
     json_t *errors;
-    struct jm_repeat_entry *entry; /* jm_repeat.c, or NULL */
-    flux_msg_t **again;            /* jm_repeat.c: further requests for the same submission */
-    size_t nagain;
+    struct jm_repeated repeated;
     bool gone;  /* its client disconnected before it was completely decoded */
     int errnum; /* of a refusal of all its jobs */
     errmsg_t err;
@@ -468,15 +475,15 @@ void jm_store_answer(struct jm *jm, const flux_msg_t *req, char *json);
 
 /* --- jm_repeat.c --- */
 
-/* Has a submission with this number arrived before?  Then the request was answered, or will be. */
+/* Has a request with this number arrived before?  Then this one was answered, or will be. */
 bool jm_repeat_seen(struct jm *jm, const flux_msg_t *req, uint64_t number);
-/* Note a submission that is being read.  -1 with ENOMEM. */
-int jm_repeat_begin(struct jm *jm, struct jm_submission *sub, uint64_t number);
-/* Send the answer, JSON or (errnum != 0) an error message, to all requests of the submission, and
- * keep it. */
-void jm_repeat_end(struct jm *jm, struct jm_submission *sub, int errnum, const char *text);
-/* The submission is destroyed: forget it if it was not answered. */
-void jm_repeat_drop(struct jm *jm, struct jm_submission *sub);
+/* Note a request that is being handled; `req` lives as long as `r`.  -1 with ENOMEM. */
+int jm_repeat_begin(struct jm *jm, struct jm_repeated *r, const flux_msg_t *req, uint64_t number);
+/* Send the answer, JSON or (errnum != 0) an error message, to the request and to those that have
+ * arrived again for it, and keep it. */
+void jm_repeat_end(struct jm *jm, struct jm_repeated *r, int errnum, const char *text);
+/* The request is over: forget it if it was not answered. */
+void jm_repeat_drop(struct jm *jm, struct jm_repeated *r);
 
 /* --- jm_submit.c --- */
 

@@ -1,19 +1,21 @@
-/* jm_repeat.c - submissions that arrive more than once.
+/* jm_repeat.c - requests that arrive more than once.
  *
- * Purpose: when a broker between a client and this module dies, a submission that was on its way is
+ * Purpose: when a broker between a client and this module dies, a request that was on its way is
  * sent again (FLUX_MSGF_IDEMPOTENT), although it may have arrived, and only its answer was lost.
- * The client library gives each submission a random number (libjob/submit.h).  The module keeps the
- * answers to recent submissions by their numbers, and repeats the answer to one that it knows.
+ * The client library gives each request that would do harm if it took effect twice a random number:
+ * submissions (libjob/submit.h), signals, exceptions, changes of the urgency (libjob/job_wire.h).
+ * The module keeps the answers to recent ones by their numbers, and repeats the answer to one that
+ * it knows.
  *
  * state of a number   what happens when it arrives            left when (by)
- * unknown             the submission is read                  at once (jm_repeat_begin)
+ * unknown             the request is handled                  at once (jm_repeat_begin)
  * pending             this request gets the same answer       it is answered (jm_repeat_end), or
  *                                                             dropped (jm_repeat_drop)
  * answered            it gets the answer                      there are newer ones (keep)
  *
  * Invariants:
  *  1. There are at most ANSWERS_MAX answers, of at most ANSWERS_BYTES together.
- *  2. A submission with a number is in the table from its acceptance to its answer.
+ *  2. A request with a number is in the table from its acceptance to its answer.
  *
  * Failure: without memory for an answer, it is not kept.  A number of another user is unknown.  The
  * next instance of the module begins with an empty table.
@@ -40,7 +42,8 @@ struct jm_repeat_entry {
     struct list_node node;
     uint64_t number;
     uint32_t userid;
-    struct jm_submission *sub; /* NULL: answered */
+    struct jm_repeated *r; /* NULL: answered */
+    bool recorded;         /* the answer waits until the present changes are recorded */
     int errnum;
     char *text; /* the answer: JSON, or an error message */
 };
@@ -58,24 +61,27 @@ static void entry_free(struct jm_repeat *p, struct jm_repeat_entry *e)
     free(e);
 }
 
-static void respond(struct jm *jm, const flux_msg_t *req, int errnum, const char *text)
+static void respond(struct jm *jm, const flux_msg_t *req, bool recorded, int errnum,
+                    const char *text)
 {
-    if (errnum)
+    if (!errnum && recorded)
+        jm_store_answer(jm, req, strdup(text));
+    else if (errnum)
         flux_respond_error(jm->h, req, errnum, "%s", text);
     else
         flux_respond(jm->h, req, text);
 }
 
-static void add_request(struct jm *jm, struct jm_submission *sub, const flux_msg_t *req)
+static void add_request(struct jm *jm, struct jm_repeated *r, const flux_msg_t *req)
 {
-    flux_msg_t **again = realloc(sub->again, (sub->nagain + 1) * sizeof(*again));
+    flux_msg_t **again = realloc(r->again, (r->nagain + 1) * sizeof(*again));
 
     if (!again) {
         flux_respond_error(jm->h, req, ENOMEM, "the job module is out of memory");
         return;
     }
-    sub->again = again;
-    sub->again[sub->nagain++] = flux_msg_incref(req);
+    r->again = again;
+    r->again[r->nagain++] = flux_msg_incref(req);
 }
 
 bool jm_repeat_seen(struct jm *jm, const flux_msg_t *req, uint64_t number)
@@ -84,31 +90,32 @@ bool jm_repeat_seen(struct jm *jm, const flux_msg_t *req, uint64_t number)
 
     if (!e || e->userid != flux_msg_userid(req))
         return false;
-    if (e->sub)
-        add_request(jm, e->sub, req);
+    if (e->r)
+        add_request(jm, e->r, req);
     else
-        respond(jm, req, e->errnum, e->text);
+        respond(jm, req, e->recorded, e->errnum, e->text);
     return true;
 }
 
-int jm_repeat_begin(struct jm *jm, struct jm_submission *sub, uint64_t number)
+int jm_repeat_begin(struct jm *jm, struct jm_repeated *r, const flux_msg_t *req, uint64_t number)
 {
     struct jm_repeat_entry *e;
 
+    r->req = req;
     if (!number || hmap_get_u64(jm->repeat->all, number)) /* another user's */
         return 0;
     if (!(e = calloc(1, sizeof(*e))))
         return -1;
     list_init(&e->node);
     e->number = number;
-    e->userid = flux_msg_userid(sub->req);
-    e->sub = sub;
+    e->userid = flux_msg_userid(req);
+    e->r = r;
     if (hmap_put_u64(jm->repeat->all, number, e) < 0) {
         free(e);
         errno = ENOMEM;
         return -1;
     }
-    sub->entry = e;
+    r->entry = e;
     return 0;
 }
 
@@ -118,7 +125,8 @@ static void keep(struct jm_repeat *p, struct jm_repeat_entry *e, int errnum, con
         entry_free(p, e);
         return;
     }
-    e->sub = NULL;
+    e->recorded = e->r->recorded;
+    e->r = NULL;
     e->errnum = errnum;
     list_append(&p->oldest, &e->node);
     p->n++;
@@ -128,24 +136,24 @@ static void keep(struct jm_repeat *p, struct jm_repeat_entry *e, int errnum, con
     INVARIANT(1, p->n <= ANSWERS_MAX && p->bytes <= ANSWERS_BYTES);
 }
 
-void jm_repeat_end(struct jm *jm, struct jm_submission *sub, int errnum, const char *text)
+void jm_repeat_end(struct jm *jm, struct jm_repeated *r, int errnum, const char *text)
 {
-    respond(jm, sub->req, errnum, text);
-    for (size_t i = 0; i < sub->nagain; i++)
-        respond(jm, sub->again[i], errnum, text);
-    if (sub->entry)
-        keep(jm->repeat, sub->entry, errnum, text);
-    sub->entry = NULL;
+    respond(jm, r->req, r->recorded, errnum, text);
+    for (size_t i = 0; i < r->nagain; i++)
+        respond(jm, r->again[i], r->recorded, errnum, text);
+    if (r->entry)
+        keep(jm->repeat, r->entry, errnum, text);
+    r->entry = NULL;
 }
 
-void jm_repeat_drop(struct jm *jm, struct jm_submission *sub)
+void jm_repeat_drop(struct jm *jm, struct jm_repeated *r)
 {
-    if (sub->entry)
-        entry_free(jm->repeat, sub->entry);
-    sub->entry = NULL;
-    for (size_t i = 0; i < sub->nagain; i++)
-        flux_msg_destroy(sub->again[i]);
-    free(sub->again);
+    if (r->entry)
+        entry_free(jm->repeat, r->entry);
+    r->entry = NULL;
+    for (size_t i = 0; i < r->nagain; i++)
+        flux_msg_destroy(r->again[i]);
+    free(r->again);
 }
 
 int jm_repeat_create(struct jm *jm)

@@ -44,7 +44,7 @@ struct jm_submit {
 static void submission_free(struct jm *jm, struct jm_submission *sub)
 {
     jm_store_submission_clear(sub);
-    jm_repeat_drop(jm, sub);
+    jm_repeat_drop(jm, &sub->repeated);
     list_remove(&sub->node);
     jm->submit->bytes -= sub->counted;
     for (uint32_t i = 0; sub->envs && i < sub->nenvs; i++)
@@ -62,9 +62,9 @@ static void answer(struct jm *jm, struct jm_submission *sub)
     char *text = sub->errnum ? NULL : flux_schema_encode(&job_submitted_schema, &s);
 
     if (text)
-        jm_repeat_end(jm, sub, 0, text);
+        jm_repeat_end(jm, &sub->repeated, 0, text);
     else
-        jm_repeat_end(jm, sub, sub->errnum ? sub->errnum : ENOMEM,
+        jm_repeat_end(jm, &sub->repeated, sub->errnum ? sub->errnum : ENOMEM,
                       sub->errnum ? sub->err.text : "the job module is out of memory");
     free(text);
 }
@@ -282,7 +282,7 @@ static int begin(struct jm *jm, struct jm_submission *sub, errmsg_t *err)
     if (jm->submit->n >= WAITING_MAX ||
         (jm->submit->bytes > 0 && jm->submit->bytes + sub->bytes > WAITING_BYTES))
         return errmsg_fail(err, EAGAIN, "too many requests wait to be accepted: try again");
-    if (jm_repeat_begin(jm, sub, sub->it.number) < 0)
+    if (jm_repeat_begin(jm, &sub->repeated, sub->req, sub->it.number) < 0)
         return errmsg_fail(err, ENOMEM, "the job module is out of memory");
     sub->counted = sub->bytes;
     jm->submit->bytes += sub->counted;
@@ -363,7 +363,7 @@ void jm_submit_destroy(struct jm *jm)
         struct jm_submission *sub = list_entry(n, struct jm_submission, node);
 
         if (sub->count > 0 && !jm->durable)
-            jm_repeat_end(jm, sub, ECONNABORTED,
+            jm_repeat_end(jm, &sub->repeated, ECONNABORTED,
                           "the job module was unloaded while it read the submission: its jobs were "
                           "not accepted, and those that ran already are ended");
         submission_free(jm, sub);

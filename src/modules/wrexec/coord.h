@@ -37,9 +37,10 @@ struct coord_job {
     bool exec;
     bool gone; /* its client has disconnected: output for this client is discarded */
     bool terminating;
-    int signaled;  /* signal that the job module has sent to end the job; 0: none */
-    bool failed;   /* the exit code and the error message are decided */
-    int fail_code; /* may be 0: MPI_Abort() with this code */
+    uint32_t nsignals; /* a program: number of the last signal of its client */
+    int signaled;      /* signal that the job module has sent to end the job; 0: none */
+    bool failed;       /* the exit code and the error message are decided */
+    int fail_code;     /* may be 0: MPI_Abort() with this code */
     char *fail_text;
     flux_watcher_t *grace;
     double deadline; /* end of the grace period, by flux_now() */

@@ -228,7 +228,10 @@ void coord_exec_signal(flux_t *h, const flux_msg_t *req, void *arg)
     else if (!j || !j->rj || !j->rj->exec || j->finished)
         flux_respond_error(h, req, ESRCH, "nothing with the number %" PRIu64 " is running", s.id);
     else {
-        subjob_signal(j, s.signum);
+        if (!s.number || s.number > j->rj->nsignals)
+            subjob_signal(j, s.signum);
+        if (s.number > j->rj->nsignals)
+            j->rj->nsignals = s.number;
         flux_respond(h, req, "{}");
     }
     json_decref(owner);

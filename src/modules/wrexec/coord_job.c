@@ -443,6 +443,7 @@ void coord_job_save(const struct coord_job *rj, flux_handover_t *o)
 
     flux_handover_put(o, rj->gone);
     flux_handover_put(o, rj->terminating);
+    flux_handover_put(o, rj->nsignals);
     flux_handover_put(o, (uint64_t)rj->signaled);
     flux_handover_put(o, rj->failed);
     flux_handover_put(o, (uint32_t)rj->fail_code);
@@ -495,6 +496,7 @@ void coord_job_load(struct coord_job *rj, flux_handover_t *o)
 
     rj->gone = flux_handover_get(o, 1);
     rj->terminating = flux_handover_get(o, 1);
+    rj->nsignals = (uint32_t)flux_handover_get(o, UINT32_MAX);
     rj->signaled = (int)flux_handover_get(o, _NSIG);
     rj->failed = flux_handover_get(o, 1);
     rj->fail_code = (int)(uint32_t)flux_handover_get(o, UINT32_MAX);

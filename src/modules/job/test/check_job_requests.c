@@ -867,32 +867,33 @@ static const char *said(struct bed *b)
 
 static void submit_and_end(struct bed *b, uint64_t number, int errnum, const char *text)
 {
-    struct jm_submission sub = {.req = submission(1000)};
+    struct jm_repeated r = {0};
+    flux_msg_t *req = submission(1000);
 
-    ck_assert(!jm_repeat_seen(b->jm, sub.req, number));
-    ck_assert_int_eq(jm_repeat_begin(b->jm, &sub, number), 0);
-    jm_repeat_end(b->jm, &sub, errnum, text);
-    jm_repeat_drop(b->jm, &sub);
-    flux_msg_destroy(sub.req);
+    ck_assert(!jm_repeat_seen(b->jm, req, number));
+    ck_assert_int_eq(jm_repeat_begin(b->jm, &r, req, number), 0);
+    jm_repeat_end(b->jm, &r, errnum, text);
+    jm_repeat_drop(b->jm, &r);
+    flux_msg_destroy(req);
 }
 
 START_TEST(submitted_again)
 {
     struct bed *b = bed_create();
-    struct jm_submission sub = {.req = submission(1000)};
+    struct jm_repeated r = {0};
+    flux_msg_t *first = submission(1000);
     flux_msg_t *again = submission(1000), *other = submission(1001);
 
     ck_assert(!jm_repeat_seen(b->jm, again, 7));
-    ck_assert_int_eq(jm_repeat_begin(b->jm, &sub, 7), 0);
+    ck_assert_int_eq(jm_repeat_begin(b->jm, &r, first, 7), 0);
     ck_assert(!jm_repeat_seen(b->jm, other, 7)); /* this number is a guess */
     /* While the first one is read, the other waits for its answer. */
     ck_assert(jm_repeat_seen(b->jm, again, 7));
     ck_assert_str_eq(said(b), "");
-    jm_repeat_end(b->jm, &sub, 0, "{\"first\":9}");
-    ck_assert_uint_eq(sub.nagain, 1);
+    jm_repeat_end(b->jm, &r, 0, "{\"first\":9}");
+    ck_assert_uint_eq(r.nagain, 1);
     ck_assert_str_eq(said(b), "{\"first\":9}");
-    jm_repeat_drop(b->jm, &sub);
-    flux_msg_destroy(sub.req);
+    jm_repeat_drop(b->jm, &r);
     /* Then it gets the same answer. */
     ck_assert(jm_repeat_seen(b->jm, again, 7));
     ck_assert_str_eq(said(b), "{\"first\":9}");
@@ -905,18 +906,44 @@ START_TEST(submitted_again)
     submit_and_end(b, 0, 0, "{}");
     ck_assert(!jm_repeat_seen(b->jm, again, 0));
     /* One that is dropped without an answer was not there. */
-    sub = (struct jm_submission){.req = submission(1000)};
-    ck_assert_int_eq(jm_repeat_begin(b->jm, &sub, 9), 0);
-    jm_repeat_drop(b->jm, &sub);
-    flux_msg_destroy(sub.req);
+    r = (struct jm_repeated){0};
+    ck_assert_int_eq(jm_repeat_begin(b->jm, &r, first, 9), 0);
+    jm_repeat_drop(b->jm, &r);
     ck_assert(!jm_repeat_seen(b->jm, again, 9));
     /* Old answers make room. */
     for (uint64_t n = 100; n < 100 + 16384; n++)
         submit_and_end(b, n, 0, "{}");
     ck_assert(!jm_repeat_seen(b->jm, again, 7));
     ck_assert(jm_repeat_seen(b->jm, again, 100));
+    flux_msg_destroy(first);
     flux_msg_destroy(again);
     flux_msg_destroy(other);
+    bed_free(b);
+}
+END_TEST
+
+/* A request to act on jobs that arrives again acts once, and is answered as the first one was. */
+START_TEST(acted_again)
+{
+    struct bed *b = bed_create();
+    const char *raise = "{\"ids\":\"1\",\"type\":\"t\",\"severity\":3,\"number\":5}";
+    const char *kill = "{\"ids\":\"1\",\"signum\":15,\"number\":6}";
+    struct job_event submit = {.event = JOB_EV_SUBMIT, .userid = 1000, .urgency = 16};
+    size_t len, more;
+
+    jm_state_event(b->job, &submit);
+    len = strbuf_len(b->job->log);
+    /* What was done is answered when it is recorded. */
+    ck_assert_int_le(act(b, "job.raise", 1000, raise), 0);
+    ck_assert_uint_gt(more = strbuf_len(b->job->log), len);
+    ck_assert_int_le(act(b, "job.raise", 1000, raise), 0);
+    ck_assert_uint_eq(strbuf_len(b->job->log), more);
+    ck_assert_int_eq(act(b, "job.kill", 1000, kill), EINVAL);
+    ck_assert(!jm_exec_launched(b->job));
+    jm_exec_restore(b->job);
+    ck_assert_int_eq(act(b, "job.kill", 1000, kill), EINVAL); /* as it was then */
+    kill = "{\"ids\":\"1\",\"signum\":15,\"number\":7}";
+    ck_assert_int_le(act(b, "job.kill", 1000, kill), 0);
     bed_free(b);
 }
 END_TEST
@@ -929,6 +956,7 @@ int main(void)
     tcase_add_test(tc, somebody_else);
     tcase_add_test(tc, out_of_bounds);
     tcase_add_test(tc, submitted_again);
+    tcase_add_test(tc, acted_again);
     tcase_add_test(tc, answered);
     tcase_add_test(tc, canceled_stream);
     tcase_add_test(tc, counted);
