@@ -103,6 +103,8 @@ ok "it comes back with another address, and joins" wait_until 60 up_is "$all"
 ok "those below it return to it" run_with_timeout 60 "$FLUX" overlay restore
 ok "... by its new address" tree_is 1:0 3:1 4:1
 ok "they serve" "$FLUX" exec -r 1,3-4 "$FLUX" kvs get lossy
+ok "the rank before it on the ring finds it there, too" \
+    wait_until 60 run_with_timeout 30 "$FLUX" ping -R -c 1 1
 
 : >stop
 : >fifo

@@ -185,6 +185,7 @@ void core_destroy(core_t *c)
 
         service_destroy(c);
         third_destroy(c);
+        successor_destroy(c);
         courier_destroy(c->orders);
         flux_close(c->h);
         c->h = NULL;

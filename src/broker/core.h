@@ -59,9 +59,14 @@ struct core_link_ops {
     /* Close the connection to this neighbor in order, for example to a child that said goodbye.
      * May be NULL. */
     void (*drop)(void *arg, enum core_plane plane, uint32_t rank);
-    /* Connect again to a lost neighbor to which this broker had connected (CORE_RING), with the
-     * earlier address and key.  Returns 0, or -1 if that is not possible.  May be NULL. */
-    int (*again)(void *arg, enum core_plane plane, uint32_t rank);
+    /* Connect again to a lost neighbor to which this broker had connected (CORE_RING), at the
+     * address `tree` of its card (NULL: the earlier one) and with the earlier key.  If it is not
+     * lost, but an attempt to connect to another address is under way, end that attempt: then
+     * core_peer_lost() reports the loss later.  Returns 0, or -1 if that is not possible.  May be
+     * NULL. */
+    int (*again)(void *arg, enum core_plane plane, uint32_t rank, const char *tree);
+    /* May the address of a neighbor be another one when its broker is started again? */
+    bool readdress;
     /* Does this link admit a descendant by its public key (core_key_of())? */
     bool by_key;
     /* Get the data that descendants need to connect to this broker when the brokers between are

@@ -224,7 +224,7 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
                 !c->ring_prev.lost)
                 neighbor_gone(c, &c->ring_prev, why);
             if (p == &c->ring_next)
-                return_ring_lost(c);
+                successor_lost(c);
         }
         return;
     }

@@ -9,6 +9,7 @@
  *     core_live.c      ranks that join, are slow, or drain
  *     core_third.c     two brokers that do not hear each other, while others hear both
  *     core_return.c    ranks that come back
+ *     core_successor.c the successor on the ring, when its rank comes back
  *     core_heal.c      subtrees that have lost the broker above them
  *     core_census.c    the incarnation of each rank
  *     core_late.c      ranks that join while the broker above them is dead
@@ -174,7 +175,11 @@ struct core {
     hmap_t *child_by_rank;
     struct peer ring_next;
     struct peer ring_prev;
-    bool ring_next_due; /* its rank is up again, but the earlier broker is still connected */
+    bool ring_next_due;      /* its rank is up again, but the earlier broker is still connected */
+    flux_future_t *ring_ask; /* it is asked for its address; or NULL */
+    bool ring_ask_holds;     /* ... and requests to it wait for that */
+    bool ring_ask_void;      /* ... and was lost since then ... */
+    bool ring_ask_due;       /* ... and is up again */
 
     void (*relief_cb)(void *arg);
     void *relief_arg;
@@ -583,10 +588,18 @@ void return_runs(core_t *c); /* this broker is up; it may have joined late */
 void return_down(core_t *c, const flux_msg_t *event);
 /* Handle overlay.up.  Returns true if this broker is up, and the session runs. */
 bool return_up(core_t *c, const flux_msg_t *event);
-/* The successor on the ring is lost: connect to the next broker of its rank, if that rank is up. */
-void return_ring_lost(core_t *c);
 /* The root: publish that these ranks (the set is emptied), which were not up, are up. */
 void return_publish(core_t *c, idset_t *back);
+
+/* core_successor.c */
+void successor_destroy(core_t *c);
+/* The successor on the ring is lost: connect to the next broker of its rank, if that rank is up. */
+void successor_lost(core_t *c);
+/* Handle events which announce that these ranks are not up (`absent`: never were), or up. */
+void successor_down(core_t *c, const idset_t *ranks, bool absent);
+void successor_up(core_t *c, const idset_t *ranks);
+/* Handle the request overlay.address. */
+void successor_address_cb(flux_t *h, const flux_msg_t *req, void *arg);
 
 /* core_trace.c: each is called only when c->trace is not NULL */
 /* The origin of a response; all NULL: this broker. */

@@ -35,9 +35,7 @@
  *     replaced by another broker of its rank, with one exception: the predecessor on the ring, once
  *     the session counts it as lost.  So messages of an earlier incarnation that continues after
  *     its loss are not received.
- *  3. The predecessor on the ring of a rank that comes back connects to it again when overlay.up
- *     names the rank, or later, when it detects that the earlier broker is gone.
- *  4. A request to a rank that is absent from the start, or that is not up when the broker above it
+ *  3. A request to a rank that is absent from the start, or that is not up when the broker above it
  *     comes back, is not held until the rank joins: it would be executed long after it was made.
  *
  * Failure: events that cannot be read are logged.  Without memory a child does not have to wait
@@ -140,25 +138,6 @@ bool core_peer_stale(const core_t *c, enum core_plane plane, uint32_t rank)
 
 /* --- events --- */
 
-static void ring_again(core_t *c)
-{
-    struct peer *p = &c->ring_next;
-
-    if (!p->lost || !c->link->again || c->link->again(c->link_arg, CORE_RING, p->rank) < 0)
-        return;
-    p->lost = false;
-    p->up = true;
-}
-
-void return_ring_lost(core_t *c)
-{
-    bool due = c->ring_next_due;
-
-    c->ring_next.stale = c->ring_next_due = false;
-    if (due)
-        ring_again(c);
-}
-
 /* These ranks are not up: fail the requests that are held for children that are not connected.
  * `next`: also for the successor on the ring. */
 static void not_there(core_t *c, const idset_t *ranks, bool next)
@@ -201,11 +180,7 @@ void return_down(core_t *c, const flux_msg_t *event)
 
     if (ranks) {
         census_down(c, ranks);
-        c->ring_prev.stale |= idset_test(ranks, c->ring_prev.rank);
-        if (idset_test(ranks, c->ring_next.rank)) {
-            c->ring_next.stale = !absent && !c->ring_next.lost;
-            c->ring_next_due = false;
-        }
+        successor_down(c, ranks, absent);
         not_there(c, ranks, absent);
         late_down(c, ranks);
         announced(c, ranks);
@@ -237,15 +212,7 @@ bool return_up(core_t *c, const flux_msg_t *event)
         late_up(c, ranks);
         heal_heard(c, ranks); /* earlier incarnations, whose loss another broker has reported */
         restore_back(c, ranks);
-        if (idset_test(ranks, c->ring_prev.rank))
-            c->ring_prev.stale = c->ring_prev.joins = false;
-        if (idset_test(ranks, c->ring_next.rank)) {
-            c->ring_next.absent = false;
-            c->ring_next_due = c->ring_next.stale;
-            c->ring_next.stale = false;
-        }
-        if (own || idset_test(ranks, c->ring_next.rank))
-            ring_again(c);
+        successor_up(c, ranks);
         if (own && lost) {
             census_down(c, lost);
             not_there(c, lost, false);

@@ -11,6 +11,7 @@
  *                              topology file format; the answer waits for the welcome, which
  *                              names the ranks that have moved
  *    overlay.heard      {"rank"}  -> {"ago"}  when a neighbor on the ring was heard
+ *    overlay.address    {}  -> {"tree"}  where this broker listens (core_successor.c)
  *    overlay.restore    {"ranks"}  -> {"moved","why"}  at the broker above these: they get their
  *                              subtrees back (core_restore.c)
  *    overlay.sender     {"endpoint"}  -> {"present"}    whether that client or module of this
@@ -295,6 +296,7 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "overlay.topology", topology_cb,
      FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "overlay.heard", third_heard_cb, 0},
+    {FLUX_MSG_REQUEST, "overlay.address", successor_address_cb, 0},
     {FLUX_MSG_REQUEST, "overlay.restore", restore_request_cb, 0},
     {FLUX_MSG_REQUEST, "overlay.sender", sender_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "broker.stats", stats_cb, 0},

@@ -443,10 +443,11 @@ static void ring_open(struct node *n)
     vclock_add(s->clock, &n->ring_next.to->owner, at, false, ring_back, n->ring_next.to, n);
 }
 
-static int net_again(void *arg, enum core_plane plane, uint32_t rank)
+static int net_again(void *arg, enum core_plane plane, uint32_t rank, const char *tree)
 {
     struct node *n = arg;
 
+    (void)tree;
     if (plane != CORE_RING || n->ring_next.to->rank != rank || n->ring_next.to->state != NODE_ON ||
         n->ring_next.news > 0 || n->ring_next.back->news > 0)
         return -1;
@@ -588,6 +589,8 @@ static bool net_reached(void *arg, enum core_plane plane, uint32_t rank)
     const struct node *n = arg;
     const struct way *w = plane == CORE_TREE ? way_find(n, rank) : NULL;
 
+    if (plane == CORE_RING) /* its address is known */
+        return true;
     return w && w->up.to->state == NODE_ON && !w->up.mute && !w->up.cut;
 }
 
@@ -618,6 +621,7 @@ const struct core_link_ops sim_link_ops = {
     .publish = net_publish,
     .drop = net_drop,
     .again = net_again,
+    .readdress = true,
     .card = net_card,
     .move = net_move,
     .beside = net_beside,

@@ -515,6 +515,7 @@ START_TEST(ring_stale)
     /* Rank 1 notices only now that the earlier one is gone. */
     ck_assert(!cl->nodes[1].ring_again);
     core_peer_lost(cl->nodes[1].core, CORE_RING, 2, "the connection was closed");
+    cl_pump(cl);
     ck_assert(cl->nodes[1].ring_again);
     c = client(cl, 1);
     ask_flags(c, "m.x", 2, FLUX_MSGF_RING, NULL);

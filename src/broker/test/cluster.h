@@ -31,7 +31,10 @@ struct node {
     bool deaf_to_events; /* what the parent publishes does not arrive */
     bool full;           /* its queue is full: requests to it get EAGAIN */
     bool event_link[MAX_NODES];
-    bool ring_again;        /* the core connects again to the next broker of the ring */
+    bool ring_again;        /* the core connects again to the next broker of the ring ... */
+    char ring_at[32];       /* ... at this address; "": the earlier one */
+    bool ring_waits;        /* it has not reached that broker */
+    const char *tree;       /* its address; NULL: "" */
     uint32_t parent;        /* to which it is connected */
     bool beside[MAX_NODES]; /* ... and to these, too */
     bool quiet[MAX_NODES];  /* gets no events from here */
@@ -234,13 +237,14 @@ static inline void cl_hangup(struct cluster *cl, uint32_t child, uint32_t parent
     }
 }
 
-static inline int cl_again(void *arg, enum core_plane plane, uint32_t rank)
+static inline int cl_again(void *arg, enum core_plane plane, uint32_t rank, const char *tree)
 {
     struct node *nd = arg;
 
     ck_assert_int_eq(plane, CORE_RING);
     ck_assert(!nd->ring_again);
     nd->ring_again = true;
+    snprintf(nd->ring_at, sizeof(nd->ring_at), "%s", tree ? tree : "");
     return 0;
 }
 
@@ -249,7 +253,8 @@ static inline int cl_card(void *arg, struct control_card *card)
     struct node *nd = arg;
 
     snprintf(nd->key, sizeof(nd->key), "rank-%015u-life-%014u", nd->rank, (unsigned)nd->life);
-    card->tree = card->event = card->ticket = "";
+    card->tree = nd->tree ? nd->tree : "";
+    card->event = card->ticket = "";
     card->key = nd->key;
     return 0;
 }
@@ -334,6 +339,8 @@ static inline bool cl_reached(void *arg, enum core_plane plane, uint32_t rank)
 {
     const struct node *nd = arg;
 
+    if (plane == CORE_RING)
+        return !nd->ring_waits;
     return plane == CORE_TREE && nd->parent == rank && !nd->unreached && !nd->cl->nodes[rank].dead;
 }
 
@@ -347,6 +354,7 @@ static const struct core_link_ops cl_link_ops = {.send = cl_send,
                                                  .publish = cl_publish,
                                                  .drop = cl_drop,
                                                  .again = cl_again,
+                                                 .readdress = true,
                                                  .by_key = true,
                                                  .card = cl_card,
                                                  .move = cl_move,

@@ -154,6 +154,13 @@ static const struct flux_field heard_ago_fields[] = {
 const struct flux_schema overlay_heard_ago_schema =
     FLUX_SCHEMA(struct overlay_heard_ago, heard_ago_fields);
 
+static const struct flux_field address_fields[] = {
+    FLUX_FIELD_STR(struct overlay_address, tree, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema overlay_address_schema =
+    FLUX_SCHEMA(struct overlay_address, address_fields);
+
 static const struct flux_field moved_fields[] = {
     FLUX_FIELD_U32(struct overlay_moved, rank, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct overlay_moved, parent, FLUX_FIELD_REQUIRED),
@@ -196,6 +203,10 @@ const struct flux_method overlay_methods[] = {
      .response = &overlay_heard_ago_schema,
      .what = "to a neighbor of this rank on the ring, from the parent of that rank, which does not "
              "hear it: how many seconds ago it was heard"},
+    {.topic = "overlay.address",
+     .response = &overlay_address_schema,
+     .what = "from the predecessor on the ring, when this rank is up again: where this broker "
+             "listens"},
     {.topic = "overlay.run",
      .flags = FLUX_METHOD_EVENT,
      .request = &overlay_run_schema,

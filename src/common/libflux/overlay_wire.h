@@ -141,6 +141,12 @@ struct overlay_heard_ago {
 };
 extern const struct flux_schema overlay_heard_ago_schema;
 
+/* The request overlay.address to the successor on the ring. */
+struct overlay_address {
+    const char *tree; /* where its neighbors connect to it */
+};
+extern const struct flux_schema overlay_address_schema;
+
 /* Event "overlay.moved": this rank has another parent, since its own is lost; or goes back towards
  * its place; or has that of the shape again, when it is not up. */
 struct overlay_moved {

@@ -33,7 +33,8 @@
  *     queue_max messages, or HELD_BYTES_MAX bytes and one message, are held, and in addition the
  *     messages that must not be refused.  For another parent (move, beside) the choice is made
  *     anew, since its card has the same kind of address; if its socket is not reached and its port
- *     is not open, the core tries the next ancestor, or stays.
+ *     is not open, the core tries the next ancestor, or stays.  The ring successor gets another
+ *     address (again) for the link that carries it.
  *  2. Each link authenticates as it does alone: SO_PEERCRED and the keys of the session for UNIX
  *     sockets, CURVE for ZeroMQ.  Equal places only save an attempt that cannot succeed: they prove
  *     nothing, and give no permission.
@@ -351,18 +352,41 @@ static void hurry(struct outbound *out)
     flux_timer_start(out->retry, 0., 0.);
 }
 
-static int mix_again(void *arg, enum core_plane plane, uint32_t rank)
+/* The part of an address for the link that carries a neighbor; NULL: there is none, so that the
+ * earlier one remains. */
+static const char *part_for(const struct outbound *out, const struct address *a)
+{
+    const mixlink_t *m = out->m;
+
+    if (out->by != &m->local)
+        return a->remote;
+    return a->local && m->place && strcmp(a->place, m->place) == 0 ? a->local : NULL;
+}
+
+static int mix_again(void *arg, enum core_plane plane, uint32_t rank, const char *tree)
 {
     struct outbound *out = outbound(arg, plane);
+    struct address a = {NULL, NULL, NULL};
+    int rc = -1;
 
-    if (plane == CORE_EVENT || out->rank != rank)
+    if (plane == CORE_EVENT || out->rank != rank ||
+        (tree && address_parse(tree, &a, &(errmsg_t){""}) < 0)) {
+        address_clear(&a);
         return -1;
+    }
     if (out->waits) {
+        if (tree) {
+            address_clear(&out->address);
+            out->address = a;
+        }
         release(out); /* the core counted these messages as lost */
         hurry(out);
         return 0;
     }
-    return out->by && out->by->ops->again ? out->by->ops->again(out->by->arg, plane, rank) : -1;
+    if (out->by && out->by->ops->again)
+        rc = out->by->ops->again(out->by->arg, plane, rank, tree ? part_for(out, &a) : NULL);
+    address_clear(&a);
+    return rc;
 }
 
 /* Drop on both links: a neighbor that has not connected yet cannot do so later. */
@@ -928,6 +952,7 @@ static const struct core_link_ops mix_ops = {
     .publish = mix_publish,
     .drop = mix_drop,
     .again = mix_again,
+    .readdress = true,
     .by_key = true,
     .card = mix_card,
     .move = mix_move,

@@ -258,11 +258,15 @@ static inline void create(uint32_t i, uint32_t size, const char *topology, bool 
 /* Where node `i` listens. */
 static void addresses(uint32_t i, bool tcp, char tree[200], char event[200]);
 
+/* Brokers that are created from now on listen elsewhere; mixed links do at other ports anyway. */
+static bool elsewhere;
+
 #ifndef OWN_ADDRESSES
 static void addresses(uint32_t i, bool tcp, char tree[200], char event[200])
 {
-    snprintf(tree, 200, tcp ? "tcp://127.0.0.1:*" : LOCAL "%s/t%u", dir, i);
-    snprintf(event, 200, tcp ? "tcp://127.0.0.1:*" : LOCAL "%s/e%u", dir, i);
+    snprintf(tree, 200, tcp ? "tcp://127.0.0.1:*" : LOCAL "%s/%c%u", dir, elsewhere ? 'u' : 't', i);
+    snprintf(event, 200, tcp ? "tcp://127.0.0.1:*" : LOCAL "%s/%c%u", dir, elsewhere ? 'f' : 'e',
+             i);
 }
 #endif
 

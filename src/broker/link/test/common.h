@@ -138,8 +138,8 @@ START_TEST(test_child_back)
         ck_assert(run_until(&node[1].core.lost[CORE_RING][2], n, PATIENCE));
         ck_assert_uint_eq(node[0].core.back[CORE_TREE][2], n - 1);
         start_again(2, "flat", true);
-        ck_assert_int_eq(node[1].core.ops->again(node[1].core.arg, CORE_RING, 2), 0);
-        ck_assert_int_eq(node[1].core.ops->again(node[1].core.arg, CORE_RING, 2), -1);
+        ck_assert_int_eq(node[1].core.ops->again(node[1].core.arg, CORE_RING, 2, NULL), 0);
+        ck_assert_int_eq(node[1].core.ops->again(node[1].core.arg, CORE_RING, 2, NULL), -1);
         ck_assert(run_until(&node[0].core.back[CORE_TREE][2], n, PATIENCE));
         ck_assert(run_until(&node[0].core.back[CORE_RING][2], n, PATIENCE));
         ck_assert(run_until(&node[0].core.event_up[2], n + 1, PATIENCE));
@@ -159,6 +159,27 @@ START_TEST(test_child_back)
     }
     ck_assert_uint_eq(node[0].core.lost[CORE_TREE][1], 0);
     ck_assert_uint_eq(node[1].core.lost[CORE_TREE][0], 0);
+}
+END_TEST
+
+/* The successor on the ring comes back with another address. */
+START_TEST(test_ring_elsewhere)
+{
+    const char *tree;
+
+    start_all(3, "flat", _i, true);
+    exchange();
+    end_node(2);
+    ck_assert(run_until(&node[1].core.lost[CORE_RING][2], 1, PATIENCE));
+    elsewhere = true;
+    start_again(2, "flat", true);
+    tree = transport->ops->tree_uri(node[2].link);
+    ck_assert_int_eq(node[1].core.ops->again(node[1].core.arg, CORE_RING, 2, tree), 0);
+    ck_assert_int_eq(send_from(1, CORE_RING, 2, 0, 10, false), 0);
+    ck_assert(run_until(&node[2].core.got[CORE_RING], 1, PATIENCE));
+    /* It is connected: no other address is better. */
+    ck_assert_int_eq(node[1].core.ops->again(node[1].core.arg, CORE_RING, 2, "tcp://127.0.0.1:1"),
+                     -1);
 }
 END_TEST
 
@@ -346,6 +367,7 @@ static inline void add_common(TCase *tc, int tcp)
     tcase_add_test(tc, test_backlog_is_cut);
     tcase_add_loop_test(tc, test_child_lost, 0, tcp);
     tcase_add_test(tc, test_child_back);
+    tcase_add_loop_test(tc, test_ring_elsewhere, 0, tcp);
     tcase_add_loop_test(tc, test_parent_lost, 0, tcp);
     tcase_add_test(tc, test_drop);
     tcase_add_test(tc, test_idle);

@@ -169,14 +169,27 @@ int ulink_peer_revive(struct ulink_peer *p)
     return 0;
 }
 
-int ulink_again(void *arg, enum core_plane plane, uint32_t rank)
+int ulink_again(void *arg, enum core_plane plane, uint32_t rank, const char *tree)
 {
     const ulink_t *l = arg;
     struct ulink_peer *p = l->next;
+    struct sockaddr_un sun;
+    socklen_t len;
+    char *uri = NULL;
+    errmsg_t err;
 
     if (plane != CORE_RING || !p || p->rank != rank || p->state != ULINK_GONE ||
-        !list_empty(&p->unreported) || ulink_peer_revive(p) < 0)
+        !list_empty(&p->unreported) || (tree && ulink_address(tree, &sun, &len, &err) < 0) ||
+        (tree && !(uri = strdup(tree))))
         return -1;
+    if (ulink_peer_revive(p) < 0) {
+        free(uri);
+        return -1;
+    }
+    if (uri) {
+        free(p->uri);
+        p->uri = uri;
+    }
     ulink_connect_peer(p);
     return 0;
 }

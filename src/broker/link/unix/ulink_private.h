@@ -153,7 +153,7 @@ int ulink_peer_adopt(struct ulink_peer *p, int fd, framer_t *in);
  * from the reactor only.  Returns -1 with ENOMEM. */
 int ulink_peer_revive(struct ulink_peer *p);
 /* Operations of core_link_ops. */
-int ulink_again(void *arg, enum core_plane plane, uint32_t rank);
+int ulink_again(void *arg, enum core_plane plane, uint32_t rank, const char *tree);
 bool ulink_reached(void *arg, enum core_plane plane, uint32_t rank);
 double ulink_heard(void *arg, enum core_plane plane, uint32_t rank);
 int ulink_move(void *arg, const struct control_card *card, errmsg_t *err);

@@ -467,6 +467,7 @@ const struct core_link_ops link_ops = {
     .publish = op_publish,
     .drop = op_drop,
     .again = link_again,
+    .readdress = true,
     .by_key = true,
     .card = link_card,
     .move = link_move,

@@ -217,14 +217,28 @@ int link_connect(void *arg, enum core_plane plane, uint32_t rank, const char *tr
     return (*slot = connect_to(l, plane, &card, false, err)) ? 0 : -1;
 }
 
-int link_again(void *arg, enum core_plane plane, uint32_t rank)
+int link_again(void *arg, enum core_plane plane, uint32_t rank, const char *tree)
 {
     link_t *l = arg;
     struct link_peer *p = l->next;
     uint8_t id[LINK_ID_SIZE];
+    char *uri;
 
-    if (plane != CORE_RING || !p || p->rank != rank || p->state != LINK_GONE ||
-        !list_empty(&p->unreported))
+    if (plane != CORE_RING || !p || p->rank != rank || !list_empty(&p->unreported) ||
+        !(uri = strdup(tree ? tree : p->source->uri)))
+        return -1;
+    link_trim(uri);
+    if (p->state != LINK_GONE) {
+        bool other = strcmp(uri, p->source->uri) != 0 && !p->handshaken;
+
+        free(uri);
+        if (other)
+            link_peer_fail(p, "its broker has another address");
+        return other ? 0 : -1;
+    }
+    free(p->source->uri);
+    p->source->uri = uri;
+    if (link_set_ipv6(p->source->sock, uri) < 0)
         return -1;
     begin_attempt(p, id);
     if (zmq_setsockopt(p->source->sock, ZMQ_ROUTING_ID, id, sizeof(id)) < 0 ||

@@ -125,6 +125,39 @@ START_TEST(test_ring_never_heard)
 }
 END_TEST
 
+/* A broker that waits for its ring successor at an address where nobody listens is told another
+ * one. */
+START_TEST(test_ring_readdressed)
+{
+    const struct core_link_ops *ops = transport->ops;
+    const char *tree;
+    errmsg_t err = {""};
+
+    for (uint32_t i = 0; i < 3; i++)
+        create(i, 3, "flat", true);
+    for (uint32_t i = 0; i < 3; i++)
+        bind_node(i, true);
+    for (uint32_t i = 0; i < 3; i++)
+        allow_all(i);
+    ck_assert_int_eq(
+        ops->connect(node[1].link, CORE_RING, 2, "tcp://127.0.0.1:1", NULL, node[2].key.pub, &err),
+        0);
+    connect_node(0);
+    connect_node(2);
+    for (uint32_t i = 0; i < 3; i++)
+        ck_assert_int_eq(ops->start(node[i].link, &err), 0);
+    tree = ops->tree_uri(node[2].link);
+    ck_assert_int_eq(ops->again(node[1].link, CORE_RING, 2, "tcp://127.0.0.1:1"), -1);
+    ck_assert_int_eq(ops->again(node[1].link, CORE_RING, 2, NULL), -1);
+    ck_assert_int_eq(ops->again(node[1].link, CORE_RING, 2, tree), 0);
+    ck_assert_int_eq(ops->again(node[1].link, CORE_RING, 2, tree), -1); /* not reported yet */
+    ck_assert(run_until(&node[1].core.lost[CORE_RING][2], 1, PATIENCE));
+    ck_assert_int_eq(ops->again(node[1].link, CORE_RING, 2, tree), 0);
+    ck_assert_int_eq(send_from(1, CORE_RING, 2, 0, 10, false), 0);
+    ck_assert(run_until(&node[2].core.got[CORE_RING], 1, PATIENCE));
+}
+END_TEST
+
 static void move_is_lost(const struct control_card *card, unsigned times)
 {
     errmsg_t err = {""};
@@ -301,6 +334,7 @@ int main(void)
     tcase_add_loop_test(tc, test_silent_child, 0, 2);
     tcase_add_test(tc, test_slow);
     tcase_add_test(tc, test_ring_never_heard);
+    tcase_add_test(tc, test_ring_readdressed);
     tcase_add_loop_test(tc, test_moved, 0, 2);
     tcase_add_test(tc, test_moved_from_silence);
     tcase_add_test(tc, test_errors);
