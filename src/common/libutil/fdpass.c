@@ -33,8 +33,11 @@ ssize_t fdpass_recv(int fd, void *data, size_t len, int *pass, int flags)
 {
     union control u;
     struct iovec iov = {data, len};
-    struct msghdr m = {
-        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = u.buf, .msg_controllen = sizeof(u.buf)};
+    /* Not CMSG_SPACE(): its padding has room for a second one, which nobody would close. */
+    struct msghdr m = {.msg_iov = &iov,
+                       .msg_iovlen = 1,
+                       .msg_control = u.buf,
+                       .msg_controllen = CMSG_LEN(sizeof(int))};
     ssize_t n = recvmsg(fd, &m, flags | MSG_CMSG_CLOEXEC);
     struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
 

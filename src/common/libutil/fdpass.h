@@ -15,7 +15,8 @@ ssize_t fdpass_send(int fd, const void *data, size_t len, int pass);
 
 /* Receive up to `len` bytes.  *pass is the descriptor that came with them (close-on-exec, owned by
  * the caller), or -1.  A stream socket may return earlier bytes together with those that carry a
- * descriptor, but no later ones.  `flags` and result are those of recvmsg(2): the number of bytes,
+ * descriptor, but no later ones.  Of several that came with them, the first is received, and the
+ * kernel drops the others.  `flags` and result are those of recvmsg(2): the number of bytes,
  * 0 at the end, or -1 with errno; EMFILE if the descriptor was lost because this process may open
  * no more. */
 ssize_t fdpass_recv(int fd, void *data, size_t len, int *pass, int flags);

@@ -66,6 +66,33 @@ START_TEST(ends_with_its_bytes)
 }
 END_TEST
 
+/* A process passes two at once: the first is received, and the other one does not stay open. */
+START_TEST(one_of_two)
+{
+    union {
+        char buf[CMSG_SPACE(2 * sizeof(int))];
+        struct cmsghdr align;
+    } u = {.buf = {0}};
+    struct iovec iov = {(void *)"x", 1};
+    struct msghdr m = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = u.buf, .msg_controllen = sizeof(u.buf)};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    char buf[16];
+    int fd = -1, next = dup(0);
+
+    close(next);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(2 * sizeof(int));
+    memcpy(CMSG_DATA(c), sv, 2 * sizeof(int));
+    ck_assert_int_eq(sendmsg(sv[0], &m, 0), 1);
+    ck_assert_int_eq(fdpass_recv(sv[1], buf, sizeof(buf), &fd, 0), 1);
+    ck_assert_int_eq(fd, next);
+    ck_assert_int_eq(fcntl(next + 1, F_GETFD), -1);
+    close(fd);
+}
+END_TEST
+
 START_TEST(no_room)
 {
     struct rlimit rl, low;
@@ -101,6 +128,7 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, passes);
     tcase_add_test(tc, ends_with_its_bytes);
+    tcase_add_test(tc, one_of_two);
     tcase_add_test(tc, no_room);
     tcase_add_test(tc, gone);
     return run_case("fdpass", tc);
