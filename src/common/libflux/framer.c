@@ -22,7 +22,9 @@
  *     nothing more is handed out.
  *  2. Memory per connection is less than one frame for input, plus what framer_park() had to copy;
  *     and for output what is queued, rounded up to a chunk.
- *  3. A size announced by the other side is limited to what a message may have, and its memory is
+ *  3. A descriptor that comes with the bytes is kept if one is wanted, and none is kept yet; others
+ *     are dropped by the kernel.
+ *  4. A size announced by the other side is limited to what a message may have, and its memory is
  *     touched only as bytes arrive.
  *
  * Failure: ENOMEM from framer_next() means that bytes are lost, so the connection must end.
@@ -34,8 +36,10 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "framer.h"
+#include "libutil/fdpass.h"
 #include "libutil/list.h"
 
 /* Raw payloads from this size on are read directly to their final place. */
@@ -63,11 +67,17 @@ struct framer {
     size_t dropping;     /* size of the payload that is being discarded */
     size_t dropped;      /* the same for the last message handed out */
     size_t read_max;     /* see framer_set_read_max() */
+    bool wants_fd;       /* a descriptor that comes with the bytes is kept */
+    int fd;              /* ... this one; -1: none */
 };
 
 framer_t *framer_create(void)
 {
-    return calloc(1, sizeof(struct framer));
+    framer_t *f = calloc(1, sizeof(*f));
+
+    if (f)
+        f->fd = -1;
+    return f;
 }
 
 void framer_destroy(framer_t *f)
@@ -77,6 +87,8 @@ void framer_destroy(framer_t *f)
         free(f->kept);
         free(f->large);
         flux_msg_destroy(f->pending);
+        if (f->fd >= 0)
+            close(f->fd);
         free(f);
         errno = saved;
     }
@@ -95,6 +107,33 @@ void framer_set_read_max(framer_t *f, size_t most)
 size_t framer_dropped(const framer_t *f)
 {
     return f->dropped;
+}
+
+void framer_want_fd(framer_t *f)
+{
+    f->wants_fd = true;
+}
+
+int framer_take_fd(framer_t *f)
+{
+    int fd = f->fd;
+
+    f->wants_fd = false;
+    f->fd = -1;
+    return fd;
+}
+
+/* Receive bytes; the descriptor that comes with them is kept if one is wanted. */
+static ssize_t receive(framer_t *f, int fd, void *buf, size_t size, int flags)
+{
+    int passed;
+    ssize_t n;
+
+    if (!f->wants_fd || f->fd >= 0)
+        return recv(fd, buf, size, flags);
+    n = fdpass_recv_any(fd, buf, size, &passed, flags);
+    f->fd = passed;
+    return n;
 }
 
 ssize_t framer_read(framer_t *f, int fd, void *scratch, size_t size, bool wait)
@@ -123,7 +162,7 @@ ssize_t framer_read(framer_t *f, int fd, void *scratch, size_t size, bool wait)
     room = size - f->kept_len;
     if (f->read_max > 0 && f->read_max < room)
         room = f->read_max;
-    n = recv(fd, (uint8_t *)scratch + f->kept_len, room, flags);
+    n = receive(f, fd, (uint8_t *)scratch + f->kept_len, room, flags);
     if (n > 0) {
         if (f->kept_len > 0)
             memcpy(scratch, f->kept, f->kept_len);
@@ -457,6 +496,11 @@ int outq_add(outq_t *q, const flux_msg_t *msg)
 
 int outq_send(outq_t *q, int fd, const flux_msg_t *msg)
 {
+    return outq_send_fd(q, fd, msg, -1);
+}
+
+int outq_send_fd(outq_t *q, int fd, const flux_msg_t *msg, int pass)
+{
     size_t size = flux_msg_encoded_size(msg);
     uint8_t buf[SEND_STACK];
     struct chunk *ch;
@@ -465,9 +509,12 @@ int outq_send(outq_t *q, int fd, const flux_msg_t *msg)
     if (q->bytes > 0 || size > sizeof(buf))
         return outq_add(q, msg) < 0 || outq_flush(q, fd) < 0 ? -1 : 0;
     flux_msg_encode(msg, buf);
-    do {
+    n = pass >= 0 ? fdpass_send(fd, buf, size, pass) : -1;
+    while (n < 0) {
         n = send(fd, buf, size, MSG_DONTWAIT | MSG_NOSIGNAL);
-    } while (n < 0 && errno == EINTR);
+        if (n < 0 && errno != EINTR)
+            break;
+    }
     if (n == (ssize_t)size)
         return 0;
     if (n < 0 && errno != EAGAIN)

@@ -41,6 +41,12 @@ void framer_set_text_max(framer_t *f, size_t max);
  * 0: none. */
 size_t framer_dropped(const framer_t *f);
 
+/* Keep the first descriptor that comes with the bytes of the messages (unix(7), SCM_RIGHTS), until
+ * framer_take_fd(), which returns it (close-on-exec, owned by the caller), or -1.  At other times
+ * the kernel drops descriptors. */
+void framer_want_fd(framer_t *f);
+int framer_take_fd(framer_t *f);
+
 /* The next message.  NULL with EAGAIN (read more), EPROTO and an error message (the stream is
  * unusable), or ENOMEM (likewise). */
 flux_msg_t *framer_next(framer_t *f, errmsg_t *err);
@@ -66,6 +72,9 @@ int outq_add(outq_t *q, const flux_msg_t *msg);
 /* Write a message at once if nothing is queued (not taken over), and queue what the socket does not
  * accept.  0, or -1 with ENOMEM, or an error of send(2) other than EAGAIN. */
 int outq_send(outq_t *q, int fd, const flux_msg_t *msg);
+/* The same, and pass a duplicate of the descriptor `pass` with the first byte.  It is not passed if
+ * messages are queued, or the kernel refuses it; the message is sent in any case. */
+int outq_send_fd(outq_t *q, int fd, const flux_msg_t *msg, int pass);
 /* Write as many bytes as the socket accepts.  0 if the queue is empty, 1 if bytes are left, -1 with
  * an error of sendmsg(2). */
 int outq_flush(outq_t *q, int fd);

@@ -2,6 +2,7 @@
 #include "libutil/fdpass.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -29,7 +30,8 @@ ssize_t fdpass_send(int fd, const void *data, size_t len, int pass)
     return n;
 }
 
-ssize_t fdpass_recv(int fd, void *data, size_t len, int *pass, int flags)
+/* *lost: a descriptor came, and this process may open no more. */
+static ssize_t receive(int fd, void *data, size_t len, int *pass, int flags, bool *lost)
 {
     union control u;
     struct iovec iov = {data, len};
@@ -45,9 +47,24 @@ ssize_t fdpass_recv(int fd, void *data, size_t len, int *pass, int flags)
     if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
         c->cmsg_len == CMSG_LEN(sizeof(int)))
         memcpy(pass, CMSG_DATA(c), sizeof(int));
-    if (n > 0 && *pass < 0 && (m.msg_flags & MSG_CTRUNC)) {
-        errno = EMFILE;
-        return -1;
-    }
+    *lost = n > 0 && *pass < 0 && (m.msg_flags & MSG_CTRUNC);
     return n;
+}
+
+ssize_t fdpass_recv(int fd, void *data, size_t len, int *pass, int flags)
+{
+    bool lost;
+    ssize_t n = receive(fd, data, len, pass, flags, &lost);
+
+    if (!lost)
+        return n;
+    errno = EMFILE;
+    return -1;
+}
+
+ssize_t fdpass_recv_any(int fd, void *data, size_t len, int *pass, int flags)
+{
+    bool lost;
+
+    return receive(fd, data, len, pass, flags, &lost);
 }

@@ -21,4 +21,7 @@ ssize_t fdpass_send(int fd, const void *data, size_t len, int pass);
  * no more. */
 ssize_t fdpass_recv(int fd, void *data, size_t len, int *pass, int flags);
 
+/* The same for bytes that are of use without the descriptor: one that was lost is -1. */
+ssize_t fdpass_recv_any(int fd, void *data, size_t len, int *pass, int flags);
+
 #endif

@@ -43,7 +43,9 @@
  *     later passes have handled the rest.
  *  7. Messages that a neighbor has sent before it closed its end are handled before the neighbor is
  *     lost.
- *  8. The state of a neighbor (ulink_private.h) changes by the transitions of `moves` only.
+ *  8. A neighbor that views the pulse of this broker (link/pulse.h) is sent no signs of life, and
+ *     one whose pulse is viewed here sends none.  Its signs of life count until its data end.
+ *  9. The state of a neighbor (ulink_private.h) changes by the transitions of `moves` only.
  *
  * Failure: a neighbor that sends malformed data is lost, and the error is logged.
  */
@@ -80,10 +82,12 @@ void ulink_peer_close(struct ulink_peer *p)
     p->w = NULL;
     framer_destroy(p->in);
     p->in = NULL;
+    pulse_view_destroy(p->view);
+    p->view = NULL;
     if (p->fd >= 0)
         close(p->fd);
     p->fd = -1;
-    p->blocked = false;
+    p->blocked = p->shown = p->viewed = false;
 }
 
 static const struct transition moves[] = {
@@ -98,7 +102,7 @@ static const struct transition moves[] = {
 
 static void set_state(struct ulink_peer *p, enum ulink_state state)
 {
-    TRANSITION(8, moves, p->state, state);
+    TRANSITION(9, moves, p->state, state);
     p->state = state;
 }
 
@@ -341,12 +345,24 @@ bool ulink_reached(void *arg, enum core_plane plane, uint32_t rank)
     return p && p->fd >= 0;
 }
 
+/* Look at the pulse of a neighbor. */
+static void look(struct ulink_peer *p)
+{
+    double ago = p->view && !p->deaf ? pulse_view_ago(p->view) : -1.;
+
+    if (ago >= 0.)
+        silence_heard_ago(p->l->silence, &p->line, ago);
+}
+
 double ulink_heard(void *arg, enum core_plane plane, uint32_t rank)
 {
     ulink_t *l = arg;
-    const struct ulink_peer *p = peer_find(l, plane, rank);
+    struct ulink_peer *p = peer_find(l, plane, rank);
 
-    return p && p->state == ULINK_UP ? silence_length(l->silence, &p->line) : -1.;
+    if (!p || p->state != ULINK_UP)
+        return -1.;
+    look(p);
+    return silence_length(l->silence, &p->line);
 }
 
 size_t ulink_peak(void *arg)
@@ -452,6 +468,20 @@ static int send_word(struct ulink_peer *p, enum ulink_word word, const void *in)
     return rc;
 }
 
+/* View the pulse that a neighbor shows, and tell it.  Without a view, it goes on to send its signs
+ * of life. */
+static void view(struct ulink_peer *p)
+{
+    int fd = framer_take_fd(p->in);
+
+    if (fd < 0 || !(p->view = pulse_view_create(fd)))
+        return;
+    if (send_word(p, ULINK_VIEWED, NULL) < 0) {
+        pulse_view_destroy(p->view);
+        p->view = NULL;
+    }
+}
+
 /* --- reading --- */
 
 static void refused(struct ulink_peer *p, const flux_msg_t *msg)
@@ -504,7 +534,11 @@ static void take(struct ulink_peer *p, flux_msg_t *msg)
         flux_msg_destroy(msg);
         return;
     }
-    if (ulink_is_word(msg)) { /* a sign of life */
+    if (ulink_is_word(msg)) { /* its arrival is a sign of life, whatever it says */
+        if (strcmp(flux_msg_topic(msg), ulink_words[ULINK_PULSE].topic) == 0)
+            view(p);
+        else if (strcmp(flux_msg_topic(msg), ulink_words[ULINK_VIEWED].topic) == 0)
+            p->viewed = p->shown;
         flux_msg_destroy(msg);
         return;
     }
@@ -579,6 +613,7 @@ int ulink_peer_adopt(struct ulink_peer *p, int fd, framer_t *in)
         errno = ENOMEM;
         return -1;
     }
+    framer_want_fd(in);
     set_state(p, ULINK_UP);
     flux_watcher_start(p->w);
     if (p->plane == CORE_TREE)
@@ -621,6 +656,7 @@ static int connect_now(struct ulink_peer *p, errmsg_t *err)
         !(p->w = flux_fd_watcher_create(p->l->r, p->fd, FLUX_POLLIN, ready_cb, p)) ||
         say_hello(p) < 0)
         return errmsg_fail(err, errno, "%s", strerror(errno));
+    framer_want_fd(p->in);
     flux_watcher_start(p->w);
     return 0;
 }
@@ -640,6 +676,18 @@ void ulink_connect_peer(struct ulink_peer *p)
 
 /* --- signs of life --- */
 
+/* Show the pulse of this broker to a neighbor for which nothing waits. */
+static void show(struct ulink_peer *p)
+{
+    flux_msg_t *msg = ulink_word_create(ULINK_PULSE, NULL);
+
+    if (msg && outq_send_fd(p->out, p->fd, msg, pulse_fd(p->l->pulse)) == 0) {
+        p->shown = true;
+        mark_dirty(p); /* a part of the message may wait */
+    }
+    flux_msg_destroy(msg);
+}
+
 static void judge(struct ulink_peer *p, bool probe)
 {
     ulink_t *l = p->l;
@@ -648,6 +696,7 @@ static void judge(struct ulink_peer *p, bool probe)
     /* Before its first message, only this check watches the next broker of the ring. */
     if (p->state != ULINK_UP && (p->state != ULINK_NEW || p->plane != CORE_RING || !p->outbound))
         return;
+    look(p);
     switch (silence_judge(l->silence, &p->line,
                           p->state == ULINK_NEW || core_peer_patient(l->core, p->plane, p->rank))) {
     case SILENCE_LOST:
@@ -666,8 +715,22 @@ static void judge(struct ulink_peer *p, bool probe)
         break;
     }
     /* Queued data will serve as the sign of life once the peer reads again. */
-    if (probe && p->state == ULINK_UP && outq_bytes(p->out) == 0)
+    if (!probe || p->viewed || p->state != ULINK_UP || outq_bytes(p->out) > 0)
+        return;
+    if (l->pulse && !p->shown)
+        show(p);
+    else
         (void)send_word(p, ULINK_BEAT, NULL);
+}
+
+/* Not before the first round: a session that ends before has no use for it. */
+static void begin_pulse(ulink_t *l)
+{
+    if (l->no_pulse || (l->pulse = pulse_create()))
+        return;
+    l->no_pulse = true;
+    linklog(&l->log, LOG_ERR, "rank %u has no shared memory (%s), and sends all signs of life",
+            l->rank, strerror(errno));
 }
 
 static void round_cb(void *arg, bool probe)
@@ -676,6 +739,10 @@ static void round_cb(void *arg, bool probe)
     size_t pos = 0;
     void *val;
 
+    if (l->pulse)
+        pulse_beat(l->pulse);
+    else
+        begin_pulse(l);
     if (l->parent)
         judge(l->parent, probe);
     if (l->next)
@@ -701,6 +768,8 @@ void ulink_io_stop(ulink_t *l)
 {
     flux_watcher_destroy(l->flush);
     silence_destroy(l->silence);
+    pulse_destroy(l->pulse);
+    l->pulse = NULL;
     l->flush = NULL;
     l->silence = NULL;
 }

@@ -15,6 +15,7 @@
 #include "libutil/hmap.h"
 #include "libutil/list.h"
 #include "src/broker/link/linklog.h"
+#include "src/broker/link/pulse.h"
 #include "src/broker/link/silence.h"
 #include "src/broker/link/transport.h"
 #include "ulink_wire.h"
@@ -52,6 +53,9 @@ struct ulink_peer {
     flux_watcher_t *retry;    /* outbound: timer until the next attempt to connect */
     double pause;             /* pause before that attempt */
     struct silence_line line; /* since the connection, or the attempt, began */
+    pulse_view_t *view;       /* view of its pulse; NULL: it sends its signs of life */
+    bool shown;               /* the pulse of this broker was shown to it ... */
+    bool viewed;              /* ... and it has a view of it */
     bool was_full;            /* the core got EAGAIN */
     bool blocked;             /* the socket accepts no more data for now */
     bool deaf;                /* it has closed its end; data before that are still to be read */
@@ -113,8 +117,10 @@ struct ulink {
     struct list_node dirty, unread, unreported;
     flux_watcher_t *flush; /* defer: handle, write, report, close */
     silence_t *silence;
-    bool slow;    /* a child does not keep up with its events: tell the core */
-    bool skipped; /* ... and events were not sent to it */
+    pulse_t *pulse; /* NULL: all signs of life are sent ... */
+    bool no_pulse;  /* ... for there is no memory for it */
+    bool slow;      /* a child does not keep up with its events: tell the core */
+    bool skipped;   /* ... and events were not sent to it */
     uint8_t *scratch;
 };
 
@@ -147,7 +153,7 @@ void ulink_io_stop(ulink_t *l);
 /* Connect, now or later. */
 void ulink_connect_peer(struct ulink_peer *p);
 /* Give an inbound peer its connection.  `fd` and `in` are taken over, even on failure.  Returns -1
- * with ENOMEM. */
+ * with errno. */
 int ulink_peer_adopt(struct ulink_peer *p, int fd, framer_t *in);
 /* Make a peer that is gone NEW.  An inbound peer is reported to the core as back, so this is called
  * from the reactor only.  Returns -1 with ENOMEM. */

@@ -1,7 +1,8 @@
 /* ulink_wire.c - the messages of the local link itself.
  *
  * Format: they are requests with a strict JSON object as payload, on the same stream as the
- * messages of the core, which have other topics.
+ * messages of the core, which have other topics.  link.pulse carries a descriptor (unix(7),
+ * SCM_RIGHTS) of the pulse of its sender (link/pulse.c), unless the kernel has refused to pass it.
  */
 #include "config.h"
 #include "ulink_wire.h"
@@ -43,5 +44,13 @@ const struct flux_method ulink_words[ULINK_NWORDS + 1] = {
     [ULINK_BEAT] = {.topic = "link.beat",
                     .request = &empty_schema,
                     .what = "a sign of life, when nothing waits to be sent"},
+    [ULINK_PULSE] = {.topic = "link.pulse",
+                     .request = &empty_schema,
+                     .what = "the first sign of life, with a descriptor of memory that shows "
+                             "later ones"},
+    [ULINK_VIEWED] = {.topic = "link.viewed",
+                      .request = &empty_schema,
+                      .what = "the sender sees signs of life in this memory, and needs no "
+                              "link.beat"},
     [ULINK_NWORDS] = FLUX_METHOD_END,
 };

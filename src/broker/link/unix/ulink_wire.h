@@ -7,13 +7,15 @@
 
 #include "libschema/schema.h"
 
-#define ULINK_VERSION 1
+#define ULINK_VERSION 2
 
 enum ulink_word {
     ULINK_HELLO,    /* struct ulink_hello: the first message of the end that connects */
     ULINK_ACCEPTED, /* struct ulink_key: the first message of the end that listens */
     ULINK_REFUSED,  /* struct ulink_reason: its only message */
     ULINK_BEAT,     /* a sign of life */
+    ULINK_PULSE,    /* the same, with a descriptor of the sender's pulse */
+    ULINK_VIEWED,   /* the sender views the pulse of the receiver, and needs no ULINK_BEAT */
     ULINK_NWORDS
 };
 

@@ -2,10 +2,12 @@
 #include "config.h"
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -219,6 +221,92 @@ START_TEST(test_closed)
 }
 END_TEST
 
+static void read_one(framer_t *in, int fd)
+{
+    flux_msg_t *msg;
+    errmsg_t err;
+
+    ck_assert_int_gt(framer_read(in, fd, scratch_mem, sizeof(scratch_mem), false), 0);
+    ck_assert_ptr_nonnull(msg = framer_next(in, &err));
+    flux_msg_destroy(msg);
+    ck_assert_ptr_null(framer_next(in, &err));
+    ck_assert_int_eq(errno, EAGAIN);
+}
+
+/* A descriptor comes with a message where one is wanted, and does not stay open elsewhere. */
+START_TEST(test_descriptor)
+{
+    int sv[2], fd, next;
+    framer_t *in = framer_create();
+    outq_t *q = outq_create();
+    flux_msg_t *msg = make(0, 10, true);
+
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, sv), 0);
+    next = dup(0);
+    close(next);
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(outq_send_fd(q, sv[0], msg, sv[0]), 0);
+    read_one(in, sv[1]); /* not wanted */
+    ck_assert_int_eq(fcntl(next, F_GETFD), -1);
+    framer_want_fd(in);
+    ck_assert_int_eq(framer_take_fd(in), -1);
+    framer_want_fd(in);
+    read_one(in, sv[1]);
+    read_one(in, sv[1]); /* one is kept already */
+    ck_assert_int_eq(fcntl(next + 1, F_GETFD), -1);
+    ck_assert_int_eq(fd = framer_take_fd(in), next);
+    ck_assert(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+    close(fd);
+    ck_assert_int_eq(framer_take_fd(in), -1);
+    framer_want_fd(in);
+    read_one(in, sv[1]);
+    framer_destroy(in); /* with a descriptor that nobody took */
+    ck_assert_int_eq(fcntl(next, F_GETFD), -1);
+    /* What cannot be passed: the message is sent. */
+    in = framer_create();
+    framer_want_fd(in);
+    ck_assert_int_eq(outq_send_fd(q, sv[0], msg, next), 0);
+    read_one(in, sv[1]);
+    ck_assert_int_eq(framer_take_fd(in), -1);
+    close(sv[1]);
+    ck_assert_int_eq(outq_send_fd(q, sv[0], msg, sv[0]), -1);
+    ck_assert_int_eq(errno, EPIPE);
+    close(sv[0]);
+    flux_msg_destroy(msg);
+    framer_destroy(in);
+    outq_destroy(q);
+}
+END_TEST
+
+/* A process that may open no more gets the bytes without the descriptor. */
+START_TEST(test_no_descriptor)
+{
+    int sv[2], next;
+    framer_t *in = framer_create();
+    outq_t *q = outq_create();
+    flux_msg_t *msg = make(0, 10, true);
+    struct rlimit rl, low;
+
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, sv), 0);
+    next = dup(0);
+    close(next);
+    framer_want_fd(in);
+    ck_assert_int_eq(outq_send_fd(q, sv[0], msg, sv[0]), 0);
+    getrlimit(RLIMIT_NOFILE, &rl);
+    low = rl;
+    low.rlim_cur = (rlim_t)next; /* the next one would have this number */
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &low), 0);
+    read_one(in, sv[1]);
+    setrlimit(RLIMIT_NOFILE, &rl);
+    ck_assert_int_eq(framer_take_fd(in), -1);
+    close(sv[0]);
+    close(sv[1]);
+    flux_msg_destroy(msg);
+    framer_destroy(in);
+    outq_destroy(q);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("framer");
@@ -228,5 +316,7 @@ int main(void)
     tcase_add_test(tc, test_bad_bytes);
     tcase_add_test(tc, test_oversize);
     tcase_add_test(tc, test_closed);
+    tcase_add_test(tc, test_descriptor);
+    tcase_add_test(tc, test_no_descriptor);
     return run_case("framer", tc);
 }

@@ -360,6 +360,103 @@ START_TEST(silent)
 }
 END_TEST
 
+/* Count the words of each kind that have come on a connection. */
+static void words_on(int fd, framer_t *in, unsigned *count)
+{
+    static char scratch[FRAMER_SCRATCH];
+    flux_msg_t *msg;
+    errmsg_t err;
+
+    memset(count, 0, ULINK_NWORDS * sizeof(*count));
+    while (framer_read(in, fd, scratch, sizeof(scratch), false) > 0) {
+        while ((msg = framer_next(in, &err))) {
+            for (int i = 0; i < ULINK_NWORDS; i++)
+                count[i] += strcmp(flux_msg_topic(msg), ulink_words[i].topic) == 0;
+            flux_msg_destroy(msg);
+        }
+    }
+}
+
+/* A neighbor that sends nothing, but shows its pulse, lives; it is lost when its pulse stops.
+ * Signs of life are sent to it until it says that it views the pulse that was shown to it. */
+START_TEST(pulse)
+{
+    struct ulink_hello hello = {ULINK_VERSION, 2, "tree", ""};
+    flux_msg_t *msg = ulink_word_create(ULINK_PULSE, NULL);
+    framer_t *in = framer_create();
+    outq_t *q = outq_create();
+    pulse_t *mine = pulse_create();
+    pulse_view_t *view;
+    unsigned count[ULINK_NWORDS];
+    int fd;
+
+    silent_for(1.);
+    two_of_three(false);
+    write_word(fd = stranger(0), ULINK_HELLO, &hello);
+    ck_assert(run_until(&node[0].core.event_up[2], 1, PATIENCE));
+    write_word(fd, ULINK_VIEWED, NULL); /* too early: nothing was shown */
+    ck_assert_int_eq(outq_send_fd(q, fd, msg, pulse_fd(mine)), 0);
+    framer_want_fd(in);
+    for (int i = 0; i < 30; i++) {
+        run_for(0.1);
+        pulse_beat(mine);
+        ck_assert_uint_eq(node[0].core.lost[CORE_TREE][2], 0);
+    }
+    words_on(fd, in, count);
+    ck_assert_uint_eq(count[ULINK_VIEWED], 1);
+    ck_assert_uint_eq(count[ULINK_PULSE], 1);
+    ck_assert_uint_gt(count[ULINK_BEAT], 0);
+    ck_assert_ptr_nonnull(view = pulse_view_create(framer_take_fd(in)));
+    write_word(fd, ULINK_VIEWED, NULL);
+    run_for(0.1);
+    words_on(fd, in, count);
+    for (int i = 0; i < 10; i++) {
+        run_for(0.1);
+        pulse_beat(mine);
+    }
+    words_on(fd, in, count);
+    ck_assert_uint_eq(count[ULINK_BEAT], 0);
+    ck_assert(pulse_view_ago(view) >= 0.);
+    ck_assert_uint_eq(node[0].core.lost[CORE_TREE][2], 0);
+    ck_assert(run_until(&node[0].core.lost[CORE_TREE][2], 1, PATIENCE));
+    close(fd);
+    flux_msg_destroy(msg);
+    framer_destroy(in);
+    outq_destroy(q);
+    pulse_view_destroy(view);
+    pulse_destroy(mine);
+}
+END_TEST
+
+/* A descriptor of something else, or none: the neighbor goes on to send its signs of life. */
+START_TEST(no_pulse)
+{
+    struct ulink_hello hello = {ULINK_VERSION, 2, "tree", ""};
+    flux_msg_t *msg = ulink_word_create(ULINK_PULSE, NULL);
+    framer_t *in = framer_create();
+    outq_t *q = outq_create();
+    unsigned count[ULINK_NWORDS];
+    int fd;
+
+    silent_for(1.);
+    two_of_three(false);
+    write_word(fd = stranger(0), ULINK_HELLO, &hello);
+    ck_assert(run_until(&node[0].core.event_up[2], 1, PATIENCE));
+    ck_assert_int_eq(outq_send_fd(q, fd, msg, _i == 0 ? fd : -1), 0);
+    for (int i = 0; i < 30; i++) {
+        run_for(0.1);
+        write_word(fd, ULINK_BEAT, NULL);
+    }
+    words_on(fd, in, count);
+    ck_assert_uint_eq(count[ULINK_VIEWED], 0);
+    ck_assert_uint_eq(node[0].core.lost[CORE_TREE][2], 0);
+    close(fd);
+    flux_msg_destroy(msg);
+    framer_destroy(in);
+    outq_destroy(q);
+}
+END_TEST
+
 /* The next broker of the ring ended before anything could connect to it: it is lost, too. */
 START_TEST(absent)
 {
@@ -691,6 +788,8 @@ int main(void)
     tcase_add_test(tc, false_parent);
     tcase_add_test(tc, later);
     tcase_add_test(tc, silent);
+    tcase_add_test(tc, pulse);
+    tcase_add_loop_test(tc, no_pulse, 0, 2);
     tcase_add_test(tc, absent);
     tcase_add_test(tc, large_hello);
     tcase_add_test(tc, slow_child);
