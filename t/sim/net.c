@@ -102,6 +102,21 @@ static struct way *way_find(const struct node *n, uint32_t rank)
     return NULL;
 }
 
+/* The same as the broker above knows it: one that has arrived there, and that it has not ended. */
+static struct way *way_find_below(const struct node *parent, const struct node *n)
+{
+    if (n->way && n->way->up.to == parent && n->way->there && !n->way->down.closed)
+        return n->way;
+    LIST_FOREACH(it, &n->others)
+    {
+        struct way *w = list_entry(it, struct way, other);
+
+        if (w->up.to == parent && w->there && !list_empty(&w->child) && !w->down.closed)
+            return w;
+    }
+    return NULL;
+}
+
 bool net_connects(const struct node *n, const struct node *to)
 {
     return way_find(n, to->rank) != NULL;
@@ -123,7 +138,7 @@ static struct chan *chan_find(struct node *n, enum core_plane plane, uint32_t ra
     }
     if ((w = way_find(n, rank)))
         return &w->up;
-    return (w = way_find(&s->nodes[rank], n->rank)) ? &w->down : NULL;
+    return (w = way_find_below(n, &s->nodes[rank])) ? &w->down : NULL;
 }
 
 static void writable(void *arg, void *data)
@@ -212,7 +227,8 @@ static void arrive(void *arg, void *data)
         ch->blocked = false;
         vclock_add(s->clock, &ch->from->owner, sim_now(s), false, writable, ch->from, ch);
     }
-    if (lost || ch->to->state != NODE_ON) {
+    /* Who has ended a connection does not read it any longer. */
+    if (lost || ch->to->state != NODE_ON || (ch->way && ch->back && ch->back->closed)) {
         flux_msg_destroy(msg);
         return;
     }
@@ -409,7 +425,7 @@ static void net_drop(void *arg, enum core_plane plane, uint32_t rank)
     if ((w = way_find(n, rank))) {
         if (w != n->way)
             way_end(w, false);
-    } else if ((w = way_find(&n->sim->nodes[rank], n->rank))) {
+    } else if ((w = way_find_below(n, &n->sim->nodes[rank]))) {
         w->event_link = false;
         w->down.closed = true;
         w->event.closed = true;
@@ -578,7 +594,7 @@ static void net_swap(void *arg, uint32_t rank)
 static void net_quiet(void *arg, uint32_t rank)
 {
     struct node *n = arg;
-    struct way *w = way_find(&n->sim->nodes[rank], n->rank);
+    struct way *w = way_find_below(n, &n->sim->nodes[rank]);
 
     if (w)
         w->quiet = true;
