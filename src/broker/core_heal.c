@@ -50,7 +50,9 @@
  *  4. A rank is pending only at the broker that has lost the connection on the way to it.  So is
  *     the child whose connection it was, if only that is lost (core_third.c).  That broker still
  *     counts the rank as up, even when a lost rank above it was put back into its place in the
- *     shape elsewhere, and reports the rank as lost if it does not connect in time.
+ *     shape elsewhere, and reports the rank as lost if it does not connect in time.  If an event
+ *     announces the loss before, another broker has waited for the rank, too, and reported it: then
+ *     this one must not, because no event would follow for those who wait for one.
  *  5. A rank that was below an orphan, and that the orphan does not name when it has moved, is
  *     lost.  The exceptions are ranks below a lost rank that was put back into its place in the
  *     shape: they are pending at another broker.  The broker that adopts the orphan knows which of
@@ -782,6 +784,15 @@ void heal_not_pending(core_t *c, const idset_t *ranks)
 
 static void pending_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
+void heal_announced(core_t *c, const idset_t *ranks)
+{
+    idset_t *late = c->pending ? idset_intersect(c->pending, ranks) : NULL;
+
+    if (late)
+        overlay_ranks_lost(c, late, RANK_LOST, c->cfg.rank, "the session counts it as lost");
+    idset_destroy(late);
+}
+
     core_t *c = arg;
     idset_t *late = c->pending;
     char *text = idset_format(late, 0);

@@ -461,6 +461,8 @@ void heal_note_lost(core_t *c, const idset_t *ranks);
 /* An event has announced the loss of these ranks; NULL: of all. */
 void heal_heard(core_t *c, const idset_t *ranks);
 /* Return the number of the first move of the present incarnation of a rank. */
+/* An event has announced the loss of these ranks: they are not pending any longer. */
+void heal_announced(core_t *c, const idset_t *ranks);
 uint32_t heal_first(const core_t *c, uint32_t rank);
 /* Return the number of the latest move of this broker, as in its hello. */
 uint32_t heal_number(const core_t *c);

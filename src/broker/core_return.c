@@ -184,6 +184,7 @@ void return_down(core_t *c, const flux_msg_t *event)
         not_there(c, ranks, absent);
         late_down(c, ranks);
         announced(c, ranks);
+        heal_announced(c, ranks);
         heal_heard(c, ranks);
         (void)idset_subtract(c->untold, ranks); /* where they were does not matter */
         /* Its connection with an earlier parent was lost, and this was reported, when it had found
