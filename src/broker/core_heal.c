@@ -69,7 +69,8 @@
  *  8. A rank that two brokers report, one as lost and the other as its child, is what the first of
  *     the two reports says where they meet: a report of the loss of a rank that has moved to
  *     another child is ignored, and so is the move of a rank that is lost.  The latter learns of
- *     its loss by the event, and leaves alone.
+ *     its loss by the event, or when it is refused as an orphan, and leaves alone: the ranks below
+ *     it are pending, and connect to a broker above, as after its death.
  *  9. A report of a move may die with the broker that passes it on.  So each broker that has
  *     reported the move of a rank, and the parent that this rank has moved to, report it again to
  *     each later parent of theirs, until an event tells the move, or the loss of the rank.
@@ -582,7 +583,8 @@ void heal_stop(core_t *c)
     if (c->healing) {
         c->healing = false;
         c->parent->lost = true;
-        event_cut(c, 0);
+        if (!c->alone) /* otherwise the children get the events from their next parents */
+            event_cut(c, 0);
         route_held(c, c->parent);
     }
     if (c->pending) {
@@ -782,8 +784,6 @@ void heal_not_pending(core_t *c, const idset_t *ranks)
     }
 }
 
-static void pending_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
-{
 void heal_announced(core_t *c, const idset_t *ranks)
 {
     idset_t *late = c->pending ? idset_intersect(c->pending, ranks) : NULL;
@@ -793,6 +793,8 @@ void heal_announced(core_t *c, const idset_t *ranks)
     idset_destroy(late);
 }
 
+static void pending_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
     core_t *c = arg;
     idset_t *late = c->pending;
     char *text = idset_format(late, 0);

@@ -204,8 +204,8 @@ void inflight_set_aside(struct list_node *to, struct list_node *again)
 
 bool inflight_sent_again(const core_t *c, const flux_msg_t *req, const struct peer *from)
 {
-    return c->alone && c->state == CORE_DOWN && from && from->plane == CORE_TREE &&
-           flux_msg_type(req) == FLUX_MSG_REQUEST && flux_msg_has_flag(req, FLUX_MSGF_IDEMPOTENT);
+    return c->alone && from && from->plane == CORE_TREE && flux_msg_type(req) == FLUX_MSG_REQUEST &&
+           flux_msg_has_flag(req, FLUX_MSGF_IDEMPOTENT);
 }
 
 void inflight_leave(core_t *c, struct list_node *to)

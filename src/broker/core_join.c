@@ -430,7 +430,7 @@ void join_refused_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
     core_log(c, LOG_CRIT, "rank %u was refused by its parent, rank %u: %s", c->cfg.rank, p->rank,
              t->reason);
     if (c->healing)
-        core_leave(c, 1, "the broker above has lost its parent");
+        overlay_counted_lost(c, "the broker above has lost its parent");
     else
         overlay_shutdown(c, 1, t->reason);
 }

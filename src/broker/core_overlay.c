@@ -378,10 +378,9 @@ void overlay_shutdown(core_t *c, int rc, const char *reason)
 
 /* The session continues.  The brokers below connect to the next one above, or, if they cannot, are
  * to be started again. */
-void core_leave(core_t *c, int rc, const char *reason)
+static void leave(core_t *c, int rc, const char *reason, bool alone)
 {
-    const struct control_down_order s = {
-        .rc = rc, .reason = reason, .leave = true, .alone = core_leaves_alone(c)};
+    const struct control_down_order s = {.rc = rc, .reason = reason, .leave = true, .alone = alone};
 
     if (c->state < CORE_DOWN) {
         c->alone = s.alone;
@@ -389,6 +388,16 @@ void core_leave(core_t *c, int rc, const char *reason)
     }
     go_down(c, &s);
     c->exit_code = rc;
+}
+
+void core_leave(core_t *c, int rc, const char *reason)
+{
+    leave(c, rc, reason, core_leaves_alone(c));
+}
+
+void overlay_counted_lost(core_t *c, const char *reason)
+{
+    leave(c, 1, reason, heal_now(c));
 }
 
 void core_local_down_done(core_t *c)

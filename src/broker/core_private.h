@@ -355,6 +355,9 @@ void overlay_event(core_t *c, const flux_msg_t *event);
 bool overlay_is_leaving(const core_t *c, uint32_t child);
 struct peer *overlay_tree_peer(core_t *c, uint32_t rank); /* NULL: not a tree neighbor */
 void overlay_shutdown(core_t *c, int rc, const char *reason);
+/* The session counts this broker as lost: it leaves, and those below it connect to a broker above,
+ * as after its death, even while it has no parent. */
+void overlay_counted_lost(core_t *c, const char *reason);
 
 /* core_third.c */
 int third_init(core_t *c);
@@ -458,11 +461,11 @@ void heal_hello(core_t *c, struct peer *p);
 /* Note that the loss of `ranks` was reported to the parent: it is repeated until an event announces
  * it. */
 void heal_note_lost(core_t *c, const idset_t *ranks);
+/* An event has announced the loss of these ranks: they are not pending any longer. */
+void heal_announced(core_t *c, const idset_t *ranks);
 /* An event has announced the loss of these ranks; NULL: of all. */
 void heal_heard(core_t *c, const idset_t *ranks);
 /* Return the number of the first move of the present incarnation of a rank. */
-/* An event has announced the loss of these ranks: they are not pending any longer. */
-void heal_announced(core_t *c, const idset_t *ranks);
 uint32_t heal_first(const core_t *c, uint32_t rank);
 /* Return the number of the latest move of this broker, as in its hello. */
 uint32_t heal_number(const core_t *c);

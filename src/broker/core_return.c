@@ -190,7 +190,7 @@ void return_down(core_t *c, const flux_msg_t *event)
         /* Its connection with an earlier parent was lost, and this was reported, when it had found
          * this parent already. */
         if (!absent && c->state == CORE_RUN && idset_test(ranks, c->cfg.rank))
-            core_leave(c, 1, "the session counts this broker as lost");
+            overlay_counted_lost(c, "the session counts this broker as lost");
     }
     idset_destroy(ranks);
     json_decref(owner);

@@ -43,11 +43,41 @@ START_TEST(announced)
 }
 END_TEST
 
+/* Rank 2 looks for another parent, and learns from an event that the session counts it as lost.  It
+ * ends, and rank 3 goes on without it. */
+START_TEST(counted_lost)
+{
+    struct cluster *cl = cl_up(4, "chain");
+    struct party *sub = subscriber(cl, 3);
+    flux_msg_t *ev = flux_msg_create(FLUX_MSG_EVENT, "overlay.down");
+
+    cl->nodes[0].full = true;
+    cl_kill(cl, 1);
+    ck_assert_int_eq(flux_msg_set_json(ev, "{\"ranks\":\"2\",\"state\":\"lost\",\"map\":9}"), 0);
+    flux_msg_set_term(ev, FLUX_TERM_FIRST);
+    flux_msg_set_seq(ev, core_event_seq(cl->nodes[2].core) + 1);
+    core_link_input(cl->nodes[2].core, CORE_EVENT, 1, ev);
+    ck_assert_int_eq(core_state(cl->nodes[2].core), CORE_DOWN);
+    cl->nodes[0].full = false;
+    cl_sleep(cl, TIMEOUT + 1.);
+    ck_assert_int_eq(core_state(cl->nodes[2].core), CORE_EXIT);
+    ck_assert_int_eq(core_exit_code(cl->nodes[2].core), 1);
+    ck_assert_int_eq(core_state(cl->nodes[3].core), CORE_RUN);
+    ck_assert_uint_eq(cl->nodes[3].parent, 0);
+    publish(cl);
+    cl_pump(cl);
+    ck_assert_uint_eq(sub->n, 1);
+    cl_free(cl);
+    party_free(sub);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core_counted");
 
     tcase_add_checked_fixture(tc, healing, NULL);
     tcase_add_test(tc, announced);
+    tcase_add_test(tc, counted_lost);
     return run_case("core_counted", tc);
 }
