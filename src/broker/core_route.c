@@ -14,8 +14,9 @@
  * Held requests: a request to a neighbor that has not joined yet, or whose queue is full, is held
  * until it can be sent, or until the neighbor is lost, or counts as absent.  Three other kinds of
  * requests are held as well: to a rank that has lost the broker above it and may connect to this
- * broker, to a rank that is about to move here from another parent (core_restore.c), and to the
- * parent while this broker looks for another parent or moves to it.
+ * broker (if it connects above, a request from there fails rather than be overtaken), to a rank
+ * that is about to move here from another parent (core_restore.c), and to the parent while this
+ * broker looks for another parent or moves to it.
  *
  * Routes: each hop pushes the previous one onto the route stack of the request; the response pops
  * the stack hop by hop.
@@ -454,6 +455,15 @@ static bool may_wait_above(const core_t *c, uint32_t nodeid, const struct peer *
            !idset_test(c->up, nodeid) && !census_is_gone(c, nodeid);
 }
 
+/* Returns whether a request that the parent has sent would have to go back to it: the rank was
+ * pending here, and has connected above, where later requests go to it at once. */
+static bool was_overtaken(const core_t *c, const flux_msg_t *msg, const struct peer *next,
+                          const struct peer *from)
+{
+    return next && next == from && next == c->parent && !flux_msg_has_flag(msg, FLUX_MSGF_RING) &&
+           !flux_msg_has_flag(msg, FLUX_MSGF_IDEMPOTENT) && !core_must_arrive(msg);
+}
+
 /* Return the number of hops that a request has made along the ring; it may have come through the
  * tree before. */
 static uint32_t ring_hops(const flux_msg_t *msg)
@@ -511,6 +521,14 @@ static void route(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *
         return;
     }
     p = next_hop(c, nodeid);
+    if (was_overtaken(c, msg, p, from_peer)) {
+        c->stats.unreachable++;
+        route_error(c, msg, EHOSTUNREACH,
+                    "rank %u cannot be reached: it has left rank %u while the request waited there",
+                    nodeid, c->cfg.rank);
+        flux_msg_destroy(msg);
+        return;
+    }
     if (!(flags & FLUX_MSGF_RING) && p && !p->lost && !p->gone && !p->absent) {
         forward(c, p, msg, from_ep, from_peer);
         return;

@@ -43,6 +43,40 @@ START_TEST(announced)
 }
 END_TEST
 
+/* A request waits at rank 2 for rank 4, which has lost rank 3, and connects to rank 1.  What is
+ * asked later takes the new way at once, so the request would be overtaken if it went back: it
+ * fails, unless the order does not matter to its sender. */
+START_TEST(overtaken)
+{
+    struct cluster *cl = cl_up(5, "chain");
+    struct node *above = &cl->nodes[1];
+    struct party *c = client(cl, 0);
+
+    cl->nodes[4].dead = true; /* the test speaks for it */
+    cl_kill(cl, 3);
+    cl_pump(cl);
+    ask_flags(c, "some.thing", 4, _i ? FLUX_MSGF_IDEMPOTENT : 0, NULL);
+    cl_pump(cl);
+    ck_assert_uint_eq(c->n, 0);
+    ck_assert(core_peer_adopt(above->core, 4));
+    core_peer_back(above->core, CORE_TREE, 4);
+    core_child_event_up(above->core, 4);
+    control(cl, 1, 4, "overlay.hello",
+            "{\"rank\":4,\"size\":5,\"topology\":\"chain\",\"version\":1,\"below\":\"4\","
+            "\"incarnation\":1,\"move\":65537}");
+    cl_sleep(cl, 2.);
+    ck_assert_uint_eq(parent_of(cl, 2, 4), 1);
+    if (_i) {
+        ck_assert_uint_eq(c->n, 0); /* it waits at rank 1, which cannot reach rank 4 either */
+    } else {
+        expect_answer(c, 1, EHOSTUNREACH, "it has left rank 2 while the request waited there");
+        ck_assert_uint_eq(cl_inflight(cl), 0);
+    }
+    cl_free(cl);
+    party_free(c);
+}
+END_TEST
+
 /* Rank 2 looks for another parent, and learns from an event that the session counts it as lost.  It
  * ends, and rank 3 goes on without it. */
 START_TEST(counted_lost)
@@ -78,6 +112,7 @@ int main(void)
 
     tcase_add_checked_fixture(tc, healing, NULL);
     tcase_add_test(tc, announced);
+    tcase_add_loop_test(tc, overtaken, 0, 2);
     tcase_add_test(tc, counted_lost);
     return run_case("core_counted", tc);
 }
