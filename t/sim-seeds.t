@@ -6,5 +6,6 @@
 # shellcheck source=t/sim/seeds.sh
 . "$SRCDIR/t/sim/seeds.sh"
 
-plan 1
+plan $((1 + ${#failed_once[@]}))
 seeds_hold 2
+seeds_again

@@ -444,9 +444,10 @@ void subjob_again(struct subjob *j, uint32_t round, uint32_t credit)
     for (uint32_t i = 0; i < j->nparts; i++) {
         struct part *p = j->parts[i];
 
+        /* What it has sent in the previous round may have been dropped above. */
+        subjob_part_undone(p);
         if (p->unsent || p->edge->state == EDGE_CLOSED) /* a launch follows */
             continue;
-        subjob_part_undone(p);
         p->round = ++j->ctx->rounds;
         p->owed = 0;
         le_put32(fixed, p->round);
