@@ -53,7 +53,7 @@ struct bed {
     char ranks[64];          /* of the last LAUNCH */
 };
 
-static const char *frame_name(enum wire_type type)
+static inline const char *frame_name(enum wire_type type)
 {
     switch (type) {
     case WIRE_LAUNCH:
@@ -71,7 +71,7 @@ static const char *frame_name(enum wire_type type)
     }
 }
 
-static void take_launch(struct bed *b, const struct wire_frame *f)
+static inline void take_launch(struct bed *b, const struct wire_frame *f)
 {
     struct wire_launch l;
     struct launchrec rec;
@@ -93,7 +93,7 @@ static void take_launch(struct bed *b, const struct wire_frame *f)
     json_decref(json);
 }
 
-static void take_down(struct bed *b, const flux_msg_t *msg)
+static inline void take_down(struct bed *b, const flux_msg_t *msg)
 {
     size_t len, at = strlen(b->frames);
     const uint8_t *p = flux_msg_payload(msg, &len);
@@ -118,7 +118,7 @@ static void take_down(struct bed *b, const flux_msg_t *msg)
     }
 }
 
-static void take_response(struct bed *b, const flux_msg_t *msg)
+static inline void take_response(struct bed *b, const flux_msg_t *msg)
 {
     size_t len;
     const void *data = flux_msg_payload(msg, &len);
@@ -152,7 +152,7 @@ static void take_response(struct bed *b, const flux_msg_t *msg)
 }
 
 /* Take a message of the module: requests are kept, other messages are examined. */
-static void sent(struct fake *f, flux_msg_t *msg)
+static inline void sent(struct fake *f, flux_msg_t *msg)
 {
     struct bed *b = f->user;
 
@@ -183,13 +183,13 @@ static void sent(struct fake *f, flux_msg_t *msg)
     flux_msg_destroy(msg);
 }
 
-static void stop_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+static inline void stop_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     flux_reactor_stop(r, 0);
 }
 
 /* Let the child, or its mailbox, answer.  Returns whether there was a request to answer. */
-static bool child_answers(struct bed *b)
+static inline bool child_answers(struct bed *b)
 {
     flux_msg_t **req = b->down ? &b->down : b->tree && !b->opened ? &b->tree : NULL;
     flux_msg_t *resp, *keep;
@@ -219,7 +219,7 @@ static bool child_answers(struct bed *b)
     return true;
 }
 
-static void turn(struct bed *b)
+static inline void turn(struct bed *b)
 {
     do {
         if (b->stands) {
@@ -232,7 +232,7 @@ static void turn(struct bed *b)
 }
 
 /* Answer as the broker: attributes are not set. */
-static void answer(struct bed *b)
+static inline void answer(struct bed *b)
 {
     while (b->nasked > 0) {
         flux_msg_t *now[ASKED_MAX];
@@ -261,7 +261,7 @@ static void answer(struct bed *b)
 }
 
 /* Create a module that was just loaded and does not know the tree. */
-static struct bed *bed_create_on(uint32_t size, bool stands)
+static inline struct bed *bed_create_on(uint32_t size, bool stands)
 {
     struct bed *b = calloc(1, sizeof(*b));
     errmsg_t err;
@@ -281,17 +281,17 @@ static struct bed *bed_create_on(uint32_t size, bool stands)
     return b;
 }
 
-static struct bed *bed_create_sized(uint32_t size)
+static inline struct bed *bed_create_sized(uint32_t size)
 {
     return bed_create_on(size, false);
 }
 
-static struct bed *bed_create(void)
+static inline struct bed *bed_create(void)
 {
     return bed_create_sized(2);
 }
 
-static void bed_free(struct bed *b)
+static inline void bed_free(struct bed *b)
 {
     flux_module_wrexec.fini(b->f.h, b->ctx);
     flux_watcher_destroy(b->stop);
@@ -308,7 +308,8 @@ static void bed_free(struct bed *b)
 #define FAR 50 /* clients from this number on are at rank 2 */
 
 /* Create a request of one of several clients. */
-static flux_msg_t *request(const char *topic, uint32_t roles, uint32_t client, unsigned flags)
+static inline flux_msg_t *request(const char *topic, uint32_t roles, uint32_t client,
+                                  unsigned flags)
 {
     flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, topic);
 
@@ -322,7 +323,8 @@ static flux_msg_t *request(const char *topic, uint32_t roles, uint32_t client, u
     return msg;
 }
 
-static void say(struct bed *b, const char *topic, uint32_t client, unsigned flags, const char *json)
+static inline void say(struct bed *b, const char *topic, uint32_t client, unsigned flags,
+                       const char *json)
 {
     flux_msg_t *msg = request(topic, FLUX_ROLE_OWNER | FLUX_ROLE_BROKER, client, flags);
 
@@ -330,7 +332,8 @@ static void say(struct bed *b, const char *topic, uint32_t client, unsigned flag
     flux_handle_deliver(b->f.h, msg);
 }
 
-static void say_raw(struct bed *b, const char *topic, uint32_t client, const void *data, size_t len)
+static inline void say_raw(struct bed *b, const char *topic, uint32_t client, const void *data,
+                           size_t len)
 {
     flux_msg_t *msg = request(topic, FLUX_ROLE_OWNER | FLUX_ROLE_BROKER, client, 0);
 
@@ -341,7 +344,7 @@ static void say_raw(struct bed *b, const char *topic, uint32_t client, const voi
 #define READS 9 /* the job with this id reads standard input */
 
 /* Launch a job as the job module does: one task on each rank. */
-static void launch_on(struct bed *b, uint64_t id, const char *ranks, const char *names)
+static inline void launch_on(struct bed *b, uint64_t id, const char *ranks, const char *names)
 {
     char *argv[] = {(char *)"true", NULL};
     json_t *nodes = json_pack("[[sissi]]", ranks, 1, "", "", 0);
@@ -363,12 +366,12 @@ static void launch_on(struct bed *b, uint64_t id, const char *ranks, const char 
     json_decref(nodes);
 }
 
-static void launch(struct bed *b, uint64_t id)
+static inline void launch(struct bed *b, uint64_t id)
 {
     launch_on(b, id, "1", NULL);
 }
 
-static void kill_jobs(struct bed *b, const char *ids, int signum)
+static inline void kill_jobs(struct bed *b, const char *ids, int signum)
 {
     char json[128];
 
@@ -377,7 +380,8 @@ static void kill_jobs(struct bed *b, const char *ids, int signum)
 }
 
 /* Send a frame from the child as it is. */
-static void up_raw(struct bed *b, enum wire_type type, uint64_t id, const void *data, size_t len)
+static inline void up_raw(struct bed *b, enum wire_type type, uint64_t id, const void *data,
+                          size_t len)
 {
     flux_msg_t *msg = flux_msg_response_create(b->tree, 0);
     uint8_t *buf = malloc(WIRE_HEADER + len);
@@ -393,8 +397,8 @@ static void up_raw(struct bed *b, enum wire_type type, uint64_t id, const void *
 }
 
 /* Send a frame with this number, and of this round of its job. */
-static void up_numbered(struct bed *b, enum wire_type type, uint64_t id, uint32_t round,
-                        uint64_t number, const void *data, size_t len)
+static inline void up_numbered(struct bed *b, enum wire_type type, uint64_t id, uint32_t round,
+                               uint64_t number, const void *data, size_t len)
 {
     const struct wire_numbered n = {
         .round = round, .rank = 1, .number = number, .f = {.type = type}};
@@ -409,7 +413,7 @@ static void up_numbered(struct bed *b, enum wire_type type, uint64_t id, uint32_
 
 /* Send a frame from the child in the present round of its job: a RESULT, or one that is numbered
  * (0: it is never repeated). */
-static void up(struct bed *b, enum wire_type type, uint64_t id, const void *data, size_t len)
+static inline void up(struct bed *b, enum wire_type type, uint64_t id, const void *data, size_t len)
 {
     uint32_t round = b->round[id % 16];
     uint8_t buf[256];
@@ -424,7 +428,7 @@ static void up(struct bed *b, enum wire_type type, uint64_t id, const void *data
     up_raw(b, type, id, buf, WIRE_ROUND + len);
 }
 
-static int init_with(struct bed *b, flux_handover_t *o, errmsg_t *err)
+static inline int init_with(struct bed *b, flux_handover_t *o, errmsg_t *err)
 {
     b->f.h = flux_handle_create(&fake_nowait_ops, &b->f, b->f.r, 0, b->size, 43);
     ck_assert_ptr_nonnull(b->f.h);
@@ -433,7 +437,7 @@ static int init_with(struct bed *b, flux_handover_t *o, errmsg_t *err)
 }
 
 /* Reload as the module host does. */
-static void reload(struct bed *b)
+static inline void reload(struct bed *b)
 {
     flux_handover_t *o = flux_handover_create();
     errmsg_t err = {""};
@@ -448,7 +452,7 @@ static void reload(struct bed *b)
 }
 
 /* End a job: its only task, on rank 1, has exited with 3. */
-static void end_job(struct bed *b, uint64_t id)
+static inline void end_job(struct bed *b, uint64_t id)
 {
     uint8_t res[WIRE_TIMES + 9] = {0};
 
@@ -457,6 +461,12 @@ static void end_job(struct bed *b, uint64_t id)
     res[WIRE_TIMES + 8] = '0';
     up(b, WIRE_RESULT, id, res, sizeof(res));
     turn(b);
+}
+
+/* A broker between a client and rank 0 has died. */
+static inline void lose_way(struct bed *b, uint32_t client)
+{
+    say(b, "wrexec.disconnect", client, FLUX_MSGF_NORESPONSE | FLUX_MSGF_IDEMPOTENT, NULL);
 }
 
 #endif

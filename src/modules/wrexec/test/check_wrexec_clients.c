@@ -1,0 +1,231 @@
+/* check_wrexec_clients.c - the clients that follow a job, at rank 0: their credit, and streams that
+ * are resumed when the way to a client was lost. */
+#include "config.h"
+#include "bed.h"
+
+/* In all. */
+static void credit(struct bed *b, uint32_t client, uint64_t id, uint64_t bytes)
+{
+    uint8_t buf[WREXEC_CREDIT_SIZE];
+
+    le_put64(buf, id);
+    le_put64(buf + 8, 0);
+    le_put64(buf + 16, bytes);
+    say_raw(b, "wrexec.credit", client, buf, sizeof(buf));
+    turn(b);
+}
+
+/* A client gives credit only for the output of its own job. */
+START_TEST(foreign_credit)
+{
+    struct bed *b = bed_create();
+    uint8_t rec[WIRE_RECORD + 100] = {0};
+
+    answer(b);
+    launch(b, 7);
+    say(b, "wrexec.listen", 5, FLUX_MSGF_STREAMING, "{\"id\":7,\"window\":1,\"input\":false}");
+    turn(b);
+    ck_assert_uint_eq(b->notices, 1);
+    exec_wire_record_header(rec, 0, 1, 100);
+    up(b, WIRE_OUTPUT, 7, rec, sizeof(rec));
+    up(b, WIRE_OUTPUT, 7, rec, sizeof(rec));
+    turn(b);
+    ck_assert_uint_eq(b->output, sizeof(rec));
+    credit(b, 6, 7, 1u << 20);
+    credit(b, 5, 8, 1u << 20);
+    ck_assert_uint_eq(b->output, sizeof(rec));
+    credit(b, 5, 7, 1u << 20);
+    ck_assert_uint_eq(b->output, 2 * sizeof(rec));
+    bed_free(b);
+}
+END_TEST
+
+/* Output that waits for its client, its credit, and a result that no client has asked for yet. */
+START_TEST(reloaded_clients)
+{
+    struct bed *b = bed_create();
+    uint8_t rec[WIRE_RECORD + 100] = {0};
+
+    answer(b);
+    launch(b, 7);
+    launch(b, 8);
+    say(b, "wrexec.listen", 5, FLUX_MSGF_STREAMING, "{\"id\":7,\"window\":1,\"input\":false}");
+    turn(b);
+    exec_wire_record_header(rec, 0, 1, 100);
+    for (int i = 0; i < 3; i++)
+        up(b, WIRE_OUTPUT, 7, rec, sizeof(rec));
+    turn(b);
+    ck_assert_uint_eq(b->output, sizeof(rec));
+    end_job(b, 8);
+    reload(b);
+    turn(b);
+    ck_assert_uint_eq(b->output, sizeof(rec));
+    credit(b, 6, 7, 1u << 20);
+    ck_assert_uint_eq(b->output, sizeof(rec));
+    credit(b, 5, 7, sizeof(rec));
+    ck_assert_uint_eq(b->output, 2 * sizeof(rec));
+    reload(b);
+    credit(b, 5, 7, 1u << 20);
+    ck_assert_uint_eq(b->output, 3 * sizeof(rec));
+    end_job(b, 7);
+    ck_assert_ptr_nonnull(strstr(b->last, "\"code\":3"));
+    b->last[0] = '\0';
+    reload(b); /* without jobs */
+    say(b, "wrexec.listen", 5, FLUX_MSGF_STREAMING, "{\"id\":8,\"input\":false}");
+    ck_assert_ptr_nonnull(strstr(b->last, "\"code\":3"));
+    bed_free(b);
+}
+END_TEST
+
+/* The question whether a client is still there is outstanding: answer it. */
+static void client_is_there(struct bed *b, bool present)
+{
+    for (size_t i = 0; i < b->nasked; i++) {
+        flux_msg_t *req = b->asked[i], *resp;
+
+        if (strcmp(flux_msg_topic(req), "overlay.sender") != 0)
+            continue;
+        ck_assert_uint_eq(flux_msg_nodeid(req), 2);
+        resp = flux_msg_response_create(req, 0);
+        flux_msg_set_json(resp, present ? "{\"present\":true}" : "{\"present\":false}");
+        b->asked[i] = b->asked[--b->nasked];
+        flux_msg_destroy(req);
+        flux_handle_deliver(b->f.h, resp);
+        return;
+    }
+    ck_abort_msg("nobody asks for the client");
+}
+
+/* A client resumes its stream: it gets what it has not received, each response once, and input
+ * that comes again is taken once.  _i: the module is reloaded meanwhile. */
+START_TEST(resumed)
+{
+    struct bed *b = bed_create();
+    uint8_t rec[WIRE_RECORD + 100] = {0}, in[WREXEC_STDIN_HEAD + 5] = {0};
+
+    answer(b);
+    launch(b, READS);
+    say(b, "wrexec.listen", FAR, FLUX_MSGF_STREAMING, "{\"id\":9,\"window\":250,\"input\":true}");
+    turn(b);
+    exec_wire_record_header(rec, 0, 1, 100);
+    for (int i = 0; i < 4; i++)
+        up(b, WIRE_OUTPUT, READS, rec, sizeof(rec));
+    turn(b);
+    ck_assert_uint_eq(b->output, 3 * sizeof(rec)); /* for the fourth there is no credit */
+    ck_assert_uint_eq(b->notices, 1);
+    b->frames[0] = '\0';
+    le_put64(in, READS);
+    for (int i = 0; i < 2; i++)
+        say_raw(b, "wrexec.stdin", FAR, in, sizeof(in));
+    turn(b);
+    ck_assert_str_eq(b->frames, "INPUT ");
+    le_put64(in + 8, 6); /* the byte between is missing */
+    say_raw(b, "wrexec.stdin", FAR, in, sizeof(in));
+    ck_assert_ptr_nonnull(strstr(b->last, "only 5"));
+    lose_way(b, FAR);
+    if (_i)
+        reload(b);
+    credit(b, FAR, READS, sizeof(rec)); /* it has come before */
+    ck_assert_uint_eq(b->output, 3 * sizeof(rec));
+    say(b, "wrexec.listen", FAR + 1, FLUX_MSGF_STREAMING, "{\"id\":9,\"input\":true}");
+    ck_assert_ptr_nonnull(strstr(b->last, "another client"));
+    client_is_there(b, true);
+    b->notices = 0;
+    say(b, "wrexec.listen", FAR, FLUX_MSGF_STREAMING,
+        "{\"id\":9,\"input\":true,\"received\":4,\"paid\":0}");
+    ck_assert_ptr_nonnull(strstr(b->last, "only 3"));
+    b->output = b->notices = 0;
+    say(b, "wrexec.listen", FAR, FLUX_MSGF_STREAMING,
+        "{\"id\":9,\"input\":true,\"received\":2,\"paid\":216}");
+    turn(b);
+    ck_assert_uint_eq(b->notices, 1);
+    ck_assert_uint_eq(b->output, 2 * sizeof(rec)); /* the third once more, and the fourth */
+    say(b, "wrexec.listen", FAR, FLUX_MSGF_STREAMING, "{\"id\":9,\"input\":true}");
+    ck_assert_ptr_nonnull(strstr(b->last, "another request"));
+    end_job(b, READS);
+    ck_assert_ptr_nonnull(strstr(b->last, "\"code\":3"));
+    bed_free(b);
+}
+END_TEST
+
+/* The job ends while the way to its client is lost, or its result is lost with the way. */
+START_TEST(resumed_over)
+{
+    struct bed *b = bed_create();
+    uint8_t rec[WIRE_RECORD + 100] = {0};
+
+    answer(b);
+    launch(b, 7);
+    say(b, "wrexec.listen", FAR, FLUX_MSGF_STREAMING, "{\"id\":7,\"input\":false}");
+    turn(b);
+    exec_wire_record_header(rec, 0, 1, 100);
+    up(b, WIRE_OUTPUT, 7, rec, sizeof(rec));
+    turn(b);
+    ck_assert_uint_eq(b->output, sizeof(rec));
+    if (_i == 0) {
+        lose_way(b, FAR);
+        up(b, WIRE_OUTPUT, 7, rec, sizeof(rec)); /* waits */
+    }
+    if (_i == 2)
+        up(b, WIRE_OUTPUT, 7, rec, sizeof(rec));
+    end_job(b, 7);
+    b->last[0] = '\0';
+    if (_i > 0)
+        lose_way(b, FAR);
+    if (_i > 0)
+        reload(b);
+    turn(b);
+    b->output = 0;
+    say(b, "wrexec.listen", FAR, FLUX_MSGF_STREAMING,
+        "{\"id\":7,\"input\":false,\"received\":1,\"paid\":108}");
+    turn(b);
+    ck_assert_uint_eq(b->output, _i == 1 ? 0 : sizeof(rec));
+    ck_assert_ptr_nonnull(strstr(b->last, "\"code\":3"));
+    /* It is kept until the client has gone. */
+    b->last[0] = '\0';
+    lose_way(b, FAR);
+    say(b, "wrexec.listen", FAR, FLUX_MSGF_STREAMING,
+        "{\"id\":7,\"input\":false,\"received\":2,\"paid\":108}");
+    ck_assert(_i == 1 ? strstr(b->last, "only 1") != NULL : strstr(b->last, "\"code\":3") != NULL);
+    say(b, "wrexec.disconnect", FAR, FLUX_MSGF_NORESPONSE, NULL);
+    say(b, "wrexec.listen", FAR, FLUX_MSGF_STREAMING,
+        "{\"id\":7,\"input\":false,\"received\":1,\"paid\":108}");
+    ck_assert_ptr_nonnull(strstr(b->last, "not kept any more"));
+    bed_free(b);
+}
+END_TEST
+
+/* A client that has ended unheard: the output for it is discarded. */
+START_TEST(ended_unheard)
+{
+    struct bed *b = bed_create();
+    uint8_t rec[WIRE_RECORD + 100] = {0};
+
+    answer(b);
+    launch(b, 7);
+    say(b, "wrexec.listen", FAR, FLUX_MSGF_STREAMING, "{\"id\":7,\"input\":false}");
+    turn(b);
+    lose_way(b, FAR);
+    exec_wire_record_header(rec, 0, 1, 100);
+    up(b, WIRE_OUTPUT, 7, rec, sizeof(rec));
+    client_is_there(b, false);
+    end_job(b, 7);
+    ck_assert_uint_eq(b->output, 0);
+    say(b, "wrexec.jobs", 1, FLUX_MSGF_STREAMING, "{}");
+    ck_assert_ptr_nonnull(strstr(b->told, "\"code\":3"));
+    bed_free(b);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {foreign_credit, reloaded_clients, ended_unheard};
+    TCase *tc = tcase_create("wrexec clients");
+
+    tcase_set_timeout(tc, 60);
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+        tcase_add_test(tc, tests[i]);
+    tcase_add_loop_test(tc, resumed, 0, 2);
+    tcase_add_loop_test(tc, resumed_over, 0, 3);
+    return run_case("wrexec clients", tc);
+}
