@@ -281,7 +281,7 @@ int inlet_far_pump_until(inlet_far_t *f, bool (*enough)(const inlet_far_t *), do
         moved = f->moved;
         if ((left = until - clock_now()) <= 0.)
             return 0;
-        poll(&p, 1, (int)(left * 1e3) + 1);
+        poll(&p, 1, clock_poll_ms(left));
     }
 }
 

@@ -50,3 +50,8 @@ uint64_t clock_wall_us(void)
 {
     return microseconds(CLOCK_REALTIME);
 }
+
+int clock_poll_ms(double seconds)
+{
+    return seconds > 1e6 ? 1000000000 : seconds > 0. ? (int)(seconds * 1e3) + 1 : 0;
+}

@@ -20,4 +20,8 @@ double clock_boot(void);
 double clock_wall(void);
 uint64_t clock_wall_us(void);
 
+/* Seconds as the timeout of poll(2): milliseconds, rounded up; 0 if `seconds` is not positive; many
+ * days if it is larger than that, or infinite. */
+int clock_poll_ms(double seconds);
+
 #endif

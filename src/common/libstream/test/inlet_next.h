@@ -30,7 +30,7 @@ static inline int inlet_next(inlet_t *i, double timeout, struct inlet_step *s, e
             double left = until - clock_now();
             struct pollfd p = {.fd = inlet_fd(i), .events = POLLIN};
 
-            poll(&p, 1, left > 1e6 ? 1000000000 : left > 0. ? (int)(left * 1e3) + 1 : 0);
+            poll(&p, 1, clock_poll_ms(left));
             inlet_wake(i);
             last = left <= 0.;
         }

@@ -2,6 +2,7 @@
 #include "config.h"
 #include "suite.h"
 
+#include <math.h>
 #include <time.h>
 
 #include "libutil/clock.h"
@@ -38,7 +39,19 @@ START_TEST(test_which)
 }
 END_TEST
 
+/* A timeout of poll(2) does not end too early, and is never one without end. */
+START_TEST(test_poll)
+{
+    ck_assert_int_eq(clock_poll_ms(-1.), 0);
+    ck_assert_int_eq(clock_poll_ms(0.), 0);
+    ck_assert_int_eq(clock_poll_ms(1e-9), 1);
+    ck_assert_int_eq(clock_poll_ms(2.5), 2501);
+    ck_assert_int_eq(clock_poll_ms(1e300), 1000000000);
+    ck_assert_int_eq(clock_poll_ms(INFINITY), 1000000000);
+}
+END_TEST
+
 int main(void)
 {
-    RUN_SUITE("clock", test_units, test_which);
+    RUN_SUITE("clock", test_units, test_which, test_poll);
 }
