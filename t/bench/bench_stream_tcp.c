@@ -24,6 +24,7 @@
 #include "libstream/far_addr.h"
 #include "libstream/far_key.h"
 #include "libstream/outlet.h"
+#include "libstream/test/far_connect.h"
 #include "libstream/test/inlet_next.h"
 
 #define MIB ((size_t)1 << 20)
@@ -82,10 +83,9 @@ static void bare_write(void)
 static void bare_read(void)
 {
     struct pollfd p = {.events = POLLIN};
-    errmsg_t err;
 
-    if ((p.fd = far_addr_connect(common->address, 10., &err)) < 0)
-        bench_die("%s", err.text);
+    if ((p.fd = far_connect(common->address)) < 0)
+        bench_die("%s: %s", common->address, strerror(errno));
     for (int n = 0; n < now.steps; n++) {
         if (n == now.warm)
             common->first_us = bench_now_us();

@@ -30,6 +30,7 @@
 #include "bench.h"
 #include "libstream/far_addr.h"
 #include "libstream/stream.h"
+#include "libstream/test/far_connect.h"
 
 #define ROWS 1024
 #define COLUMNS 2048 /* numbers of 8 bytes */
@@ -207,13 +208,12 @@ static void bare_reader(const char *name, uint32_t rank, uint32_t writers, uint3
     size_t len[WRITERS_MAX];
     char *box[WRITERS_MAX];
     unsigned char me = (unsigned char)rank;
-    errmsg_t err;
 
     for (uint32_t w = 0; w < writers; w++) {
         len[w] = bare_bytes(w, writers, rank, readers, way);
         box[w] = calloc(1, len[w] + 1);
-        if ((p[w].fd = far_addr_connect(addresses[w], 10., &err)) < 0)
-            bench_die("%s", err.text);
+        if ((p[w].fd = far_connect(addresses[w])) < 0)
+            bench_die("%s: %s", addresses[w], strerror(errno));
         if (send(p[w].fd, &me, 1, MSG_NOSIGNAL) != 1)
             bench_die("send: %s", strerror(errno));
     }

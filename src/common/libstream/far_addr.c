@@ -1,8 +1,9 @@
 /* far_addr.c - sockets between hosts.
  *
  * A writer publishes the addresses of its host that are up and not link-local, those of IPv4 first;
- * a reader tries them in this order, with an equal share of the timeout for each (inlet_far.c).
- * Several hosts may have the same address, so another process may answer there.
+ * a reader tries them in this order, with an equal share of the timeout for each
+ * (inlet_far_join.c).  Several hosts may have the same address, so another process may answer
+ * there.
  *
  * A host that has crashed sends nothing.  On an idle connection the kernel probes the peer
  * (SO_KEEPALIVE).  While data are unacknowledged it would retransmit for a quarter of an hour;
@@ -204,37 +205,6 @@ int far_addr_listen_again(const char *text)
     return listen_any(&v6, &port);
 }
 
-static int connect_one(const union address *a, double timeout)
-{
-    double until = clock_now() + timeout;
-    int fd = socket(a->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    struct pollfd p = {.fd = fd, .events = POLLOUT};
-    socklen_t len = sizeof(int);
-    int errnum = 0;
-    double left;
-
-    if (fd < 0)
-        return -1;
-    if (connect(fd, &a->any, address_len(a)) == 0)
-        return fd;
-    errnum = errno;
-    if (errnum == EINPROGRESS) {
-        errnum = ETIMEDOUT;
-        while ((left = until - clock_now()) > 0.) {
-            if (poll(&p, 1, left < 1e6 ? (int)(left * 1e3) + 1 : 1000000000) <= 0)
-                continue;
-            if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &errnum, &len) < 0)
-                errnum = errno;
-            if (errnum == 0)
-                return fd;
-            break;
-        }
-    }
-    close(fd);
-    errno = errnum;
-    return -1;
-}
-
 bool far_addr_next(const char **text, char one[FAR_ADDR_MAX])
 {
     size_t len = strcspn(*text, ",");
@@ -262,18 +232,18 @@ int far_addr_begin(const char *text)
     return -1;
 }
 
-int far_addr_connect(const char *text, double timeout, errmsg_t *err)
+int far_addr_connected(int fd)
 {
-    union address a;
-    int fd;
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+    socklen_t len = sizeof(int);
+    int errnum = 0;
 
-    if (address_read(text, &a) < 0)
-        return errmsg_fail(err, EINVAL, "the address of a stream's writer is malformed: %.100s",
-                           text);
-    if ((fd = connect_one(&a, timeout)) < 0)
-        return errmsg_fail(err, errno, "cannot connect to the writer of a stream at %.100s: %s",
-                           text, strerror(errno));
-    return fd;
+    if (poll(&p, 1, 0) <= 0)
+        return 0;
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &errnum, &len) < 0)
+        return -1;
+    errno = errnum;
+    return errnum == 0 ? 1 : -1;
 }
 
 /* --- silence --- */

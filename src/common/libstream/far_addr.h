@@ -23,12 +23,11 @@ int far_addr_listen(const char *address, const char *interface, char text[FAR_AD
 int far_addr_listen_again(const char *text);
 /* Extract the first address from those at *text, and advance *text. False: there are no more. */
 bool far_addr_next(const char **text, char one[FAR_ADDR_MAX]);
-/* Begin to connect to one address: the descriptor becomes writable when that has succeeded, or
- * failed (SO_ERROR).  -1 with errno. */
+/* Begin to connect to one address: the descriptor, which does not block, becomes writable when that
+ * has succeeded, or failed.  -1 with EINVAL (not an address) or another errno. */
 int far_addr_begin(const char *text);
-/* Connect to one address.  Returns a non-blocking descriptor; -1 with an error message and EINVAL
- * (not an address), ETIMEDOUT, ECONNREFUSED or another errno. */
-int far_addr_connect(const char *text, double timeout, errmsg_t *err);
+/* Has that succeeded?  1; 0: not yet; -1 with ECONNREFUSED or another errno. */
+int far_addr_connected(int fd);
 /* Set up a connection: send without delay, and detect within about `silence` seconds that the other
  * host, or the path to it, is gone while nothing is sent; with `sending`, also while data are being
  * sent. */

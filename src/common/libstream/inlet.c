@@ -30,6 +30,7 @@
 #include "libstream/inlet.h"
 #include "libstream/inlet_far.h"
 #include "libstream/lane.h"
+#include "libutil/clock.h"
 #include "libutil/fdpass.h"
 #include "libutil/fdutil.h"
 #include "libutil/invariant.h"
@@ -178,12 +179,42 @@ static inlet_t *inlet_create(errmsg_t *err)
     return i;
 }
 
-inlet_t *inlet_connect_far(const struct inlet_far_opts *opts, const struct knock_want *want,
-                           double timeout, errmsg_t *err)
+inlet_t *inlet_begin_far(const struct inlet_far_opts *opts, const struct knock_want *want,
+                         double timeout, errmsg_t *err)
 {
     inlet_t *i = inlet_create(err);
 
-    if (i && !(i->far = inlet_far_connect(opts, want, timeout, err))) {
+    if (i && !(i->far = inlet_far_begin(opts, want, timeout, err))) {
+        inlet_destroy(i);
+        return NULL;
+    }
+    return i;
+}
+
+int inlet_joining(inlet_t *i, errmsg_t *err)
+{
+    return i->far ? inlet_far_joining(i->far, err) : 1;
+}
+
+double inlet_joining_poll(const inlet_t *i, struct pollfd *p)
+{
+    *p = (struct pollfd){.fd = -1};
+    return i->far ? inlet_far_joining_poll(i->far, p) : 0.;
+}
+
+inlet_t *inlet_connect_far(const struct inlet_far_opts *opts, const struct knock_want *want,
+                           double timeout, errmsg_t *err)
+{
+    inlet_t *i = inlet_begin_far(opts, want, timeout, err);
+    int rc = i ? 0 : 1;
+
+    while (rc == 0 && (rc = inlet_joining(i, err)) == 0) {
+        struct pollfd p;
+        double left = inlet_joining_poll(i, &p) - clock_now();
+
+        poll(&p, 1, clock_poll_ms(left));
+    }
+    if (rc < 0) {
         inlet_destroy(i);
         return NULL;
     }

@@ -18,6 +18,7 @@
 #ifndef STREAM_INLET_H
 #define STREAM_INLET_H
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -58,8 +59,21 @@ struct inlet_far_opts {
     const struct share_place *share;
 };
 #define INLET_SILENCE 20.
-/* Connect to a writer of another host.  NULL with an error message and EACCES (wrong or expired
- * capability), ECONNREFUSED, EHOSTUNREACH, ETIMEDOUT, EPROTO or another errno. */
+/* Begin to connect to a writer of another host, within `timeout` seconds, which does not wait: so a
+ * reader can connect to many writers at the same time.  The options are copied.  NULL with an error
+ * message and EINVAL or ENOMEM. */
+inlet_t *inlet_begin_far(const struct inlet_far_opts *opts, const struct knock_want *want,
+                         double timeout, errmsg_t *err);
+/* Go on with that.  1: it is connected; 0: not yet; -1 with the errors of inlet_connect_far().
+ * Before it has returned 1, only inlet_joining_poll(), inlet_leave() and inlet_destroy() may be
+ * called as well. */
+int inlet_joining(inlet_t *i, errmsg_t *err);
+/* When to call inlet_joining() again: when poll(2) reports `p`, which is set (fd -1: there is
+ * nothing to wait for but the time), and not later than at the time (clock_now()) that is
+ * returned. */
+double inlet_joining_poll(const inlet_t *i, struct pollfd *p);
+/* Connect to a writer of another host, and wait for that.  NULL with an error message and EACCES
+ * (wrong or expired capability), ECONNREFUSED, EHOSTUNREACH, ETIMEDOUT, EPROTO or another errno. */
 inlet_t *inlet_connect_far(const struct inlet_far_opts *opts, const struct knock_want *want,
                            double timeout, errmsg_t *err);
 /* Releases all steps.  NULL-safe, keeps errno. */

@@ -103,6 +103,7 @@ void inlet_far_destroy(inlet_far_t *f)
         close(f->wait_fd);
     if (f->timer_fd >= 0)
         close(f->timer_fd);
+    free(f->search);
     free(f->address);
     free(f->first);
     free(f->packed);

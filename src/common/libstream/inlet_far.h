@@ -14,9 +14,11 @@
 
 typedef struct inlet_far inlet_far_t;
 
-/* NULL with the errors of inlet_connect_far(). */
-inlet_far_t *inlet_far_connect(const struct inlet_far_opts *opts, const struct knock_want *want,
-                               double timeout, errmsg_t *err);
+/* As inlet_begin_far(), inlet_joining() and inlet_joining_poll(). */
+inlet_far_t *inlet_far_begin(const struct inlet_far_opts *opts, const struct knock_want *want,
+                             double timeout, errmsg_t *err);
+int inlet_far_joining(inlet_far_t *f, errmsg_t *err);
+double inlet_far_joining_poll(const inlet_far_t *f, struct pollfd *p);
 void inlet_far_destroy(inlet_far_t *f); /* NULL-safe, keeps errno */
 void inlet_far_leave(inlet_far_t *f);
 void inlet_far_hollow(inlet_far_t *f);

@@ -1,5 +1,9 @@
 /* inlet_far_join.c - connecting to a writer on another host, and once more if a relay ends.
  *
+ * An attempt at one address is inlet_far_dial.c.  Joining does not wait, so that a reader joins all
+ * its writers at the same time: inlet_far_joining() goes on with the attempt, or makes the next
+ * one, and inlet_far_joining_poll() says what for it has to be called again.
+ *
  * A connection through relays (share.h) that is closed in both directions was cut: a relay has
  * ended, or cannot reach the other one.  The writer keeps the lane of this reader for a while
  * (outlet_far.c), and this end connects again, with a hello that says up to which number steps have
@@ -8,6 +12,7 @@
  * and none comes twice.
  *
  *    state      meaning                       left when
+ *    joining    there is a `search`           an attempt succeeds: joined; or all have failed
  *    joined     there is a link               it is cut: lost
  *    lost       attempts are made when they   one succeeds: joined; the writer refuses, or is not
  *               are due: each of at most      reached within half of the silence after which a host
@@ -39,7 +44,7 @@
 #include "libutil/clock.h"
 #include "libutil/strutil.h"
 
-#define AGAIN_MS 10 /* pause before the next attempt to connect */
+#define AGAIN 0.01 /* pause before addresses are tried again */
 #define RELAY_TRIES 3
 #define ATTEMPT 1.
 #define ALONE 2.
@@ -48,207 +53,118 @@
 
 /* --- joining --- */
 
-/* The handshake messages of both ends. */
-struct words {
-    unsigned char greeting[FAR_GREETING_LEN];
-    unsigned char hello[FAR_HELLO_LEN];
-    unsigned char welcome[FAR_WELCOME_LEN];
+/* The search for the writer among its addresses: those at relays, or the others. */
+struct inlet_far_search {
+    bool shared;
+    double until; /* of these addresses, */
+    double end;   /* and of all */
+    bool dials;   /* there is an attempt, at address number `at` */
+    unsigned at;
+    const char *next;                  /* the addresses that follow in this round */
+    unsigned number;                   /* of the first of these */
+    unsigned rest;                     /* attempts that are left in this round */
+    double pause;                      /* the next one is not made before this time */
+    unsigned char wrong[FAR_ADDR_MAX]; /* by number: addresses that are not tried again */
+    unsigned left;                     /* number of the others */
+    unsigned tries;                    /* that were repeated through relays */
+    enum inlet_far_reached best;       /* the attempt that has got furthest, */
+    int errnum;                        /* and its error */
+    errmsg_t why;
 };
 
-/* Has a connection through relays been closed in both directions, and not by the writer? */
-static bool hung(int fd)
+static void round_begin(inlet_far_t *f)
 {
-    struct pollfd p = {.fd = fd};
-
-    return poll(&p, 1, 0) == 1 && (p.revents & (POLLHUP | POLLERR)) != 0;
+    f->search->next = f->address;
+    f->search->number = 0;
+    f->search->rest = f->search->left;
 }
 
-/* Receive exactly `len` bytes.  0, or -1: ENODATA if the writer has closed the connection. */
-static int receive(inlet_far_t *f, void *buf, size_t len, double until)
+/* Search at relays, or at the other addresses. */
+static void search_begin(inlet_far_t *f, bool shared, double until)
 {
-    struct pollfd p = {.fd = far_link_fd(f->link), .events = POLLIN};
-    size_t got = 0;
-
-    while (got < len) {
-        ssize_t n = far_link_recv(f->link, (char *)buf + got, len - got);
-        double left = until - clock_now();
-
-        if (n > 0)
-            got += (size_t)n;
-        else if (n == 0 || errno != EAGAIN || left <= 0.) {
-            errno = n == 0 ? ENODATA : errno == EAGAIN ? ETIMEDOUT : errno;
-            return -1;
-        } else
-            poll(&p, 1, left < 1e6 ? (int)(left * 1e3) + 1 : 1000000000);
-    }
-    return 0;
-}
-
-/* The progress of an attempt; the error of the attempt with the most progress is reported. */
-enum reached { NOBODY, SOMEBODY, WRITER };
-
-/* Connect, and receive the greeting. */
-static int greet(inlet_far_t *f, const struct inlet_far_opts *opts, const char *address,
-                 double until, unsigned char *greeting, enum reached *how, errmsg_t *err)
-{
-    double left = until - clock_now();
-    int fd = str_starts(address, SHARE_PREFIX)
-                 ? share_connect(opts->share, address, &f->relay, err)
-                 : far_addr_connect(address, left > 0.001 ? left : 0.001, err);
-
-    if (fd < 0)
-        return -1;
-    *how = SOMEBODY;
-    far_addr_setup(fd, opts->silence > 0. ? opts->silence : INLET_SILENCE, true);
-    if (!(f->link = far_link_create(fd))) {
-        close(fd);
-        return errmsg_fail(err, ENOMEM, "out of memory");
-    }
-    if (receive(f, greeting, FAR_GREETING_LEN, until) == 0 && far_greeting_check(greeting) == 0)
-        return 0;
-    if (errno == ENODATA)
-        errno = ECONNRESET;
-    return errmsg_fail(err, errno, "no writer of a stream answers at %.100s: %s", address,
-                       strerror(errno));
-}
-
-/* Connect, send the hello, and receive the response of the right writer.  -1: ECONNRESET if the
- * writer has not read the hello. */
-static int knock(inlet_far_t *f, const struct inlet_far_opts *opts, const char *address,
-                 const struct far_hello *h, double until, struct words *say, struct far_welcome *w,
-                 enum reached *how, errmsg_t *err)
-{
-    struct iovec iov = {say->hello, sizeof(say->hello)};
-
-    *how = NOBODY;
-    if (greet(f, opts, address, until, say->greeting, how, err) < 0)
-        return -1;
-    *how = WRITER;
-    far_hello_make(say->hello, h, opts->secret, say->greeting);
-    if (far_link_send(f->link, &iov, 1) != (ssize_t)sizeof(say->hello))
-        return errmsg_fail(err, errno == EPIPE ? ECONNRESET : errno,
-                           "cannot write to the writer of a stream at %.100s: %s", address,
-                           strerror(errno));
-    if (receive(f, say->welcome, sizeof(say->welcome), until) < 0) {
-        if (errno == ENODATA && str_starts(address, SHARE_PREFIX) && hung(far_link_fd(f->link)))
-            return errmsg_fail(err, ECONNRESET, "a relay on the way to %.100s has ended", address);
-        if (errno == ENODATA)
-            return errmsg_fail(err, EACCES,
-                               "the writer at %.100s refuses the capability: the stream may have "
-                               "begun anew, or the clocks of the hosts differ",
-                               address);
-        return errmsg_fail(err, errno, "the writer of a stream at %.100s does not answer: %s",
-                           address, strerror(errno));
-    }
-    if (far_welcome_read(say->welcome, w, opts->secret, say->hello) < 0)
-        return errmsg_fail(err, EPROTO, "the writer of a stream at %.100s is not the right one",
-                           address);
-    return 0;
-}
-
-/* Let only the addresses at relays be tried, or only the others.  Returns their number, and sets
- * `wrong` of those that are not. */
-static unsigned choose(const char *address, bool share, unsigned char *wrong)
-{
+    struct inlet_far_search *s = f->search;
     char one[FAR_ADDR_MAX];
-    unsigned n = 0;
     unsigned i = 0;
 
-    for (const char *p = address; far_addr_next(&p, one); i++) {
-        wrong[i] = str_starts(one, SHARE_PREFIX) != share;
-        n += !wrong[i];
+    *s = (struct inlet_far_search){
+        .shared = shared, .until = until, .end = s->end, .errnum = EHOSTUNREACH};
+    errmsg_set(&s->why, "the writer of a stream has no address for this reader");
+    for (const char *p = f->address; far_addr_next(&p, one); i++) {
+        s->wrong[i] = str_starts(one, SHARE_PREFIX) != shared;
+        s->left += !s->wrong[i];
     }
-    return n;
+    round_begin(f);
 }
 
-/* Find the writer at one of its addresses, at relays or not.  An address at which another process
- * answers, or none, or where the connection is refused, is not tried again. */
-static int find_way(inlet_far_t *f, const struct inlet_far_opts *opts, bool share,
-                    const struct far_hello *h, double until, struct words *say,
-                    struct far_welcome *w, errmsg_t *err)
+/* An attempt has failed.  An address at which another process answers, or none, or where the
+ * connection is refused, is not tried again. */
+static void attempt_failed(inlet_far_t *f, const errmsg_t *why)
 {
+    struct inlet_far_search *s = f->search;
+    bool again = errno == ECONNRESET && clock_now() < s->until &&
+                 (f->dial.reached == WRITER || !s->shared || s->tries++ < RELAY_TRIES);
+
+    if (f->dial.reached >= s->best) {
+        s->best = f->dial.reached;
+        s->errnum = errno;
+        s->why = *why;
+    }
+    far_link_destroy(f->link);
+    f->link = NULL;
+    s->wrong[s->at] = !again;
+    s->left -= !again;
+}
+
+static struct far_hello hello_of(const inlet_far_t *f)
+{
+    return (struct far_hello){.secure = f->opts.secure,
+                              .want = f->want,
+                              .reader = f->opts.reader,
+                              .expires = f->opts.expires};
+}
+
+/* Begin an attempt at the next address of this round.  false: there is none. */
+static bool attempt_next(inlet_far_t *f)
+{
+    struct inlet_far_search *s = f->search;
+    struct far_hello h = hello_of(f);
     char one[FAR_ADDR_MAX];
-    unsigned char wrong[FAR_ADDR_MAX] = {0}; /* by number of the address */
-    enum reached best = NOBODY;
-    unsigned left = choose(opts->address, share, wrong);
-    unsigned tries = 0; /* through relays */
-    int errnum = EHOSTUNREACH;
+    errmsg_t why;
 
-    errmsg_set(err, "the writer of a stream has no address for this reader");
-    while (left > 0) {
-        unsigned rest = left; /* number of addresses to try in this round */
-        unsigned i = 0;
+    while (!s->dials && far_addr_next(&s->next, one)) {
+        double now = clock_now();
 
-        for (const char *p = opts->address; far_addr_next(&p, one); i++) {
-            double now = clock_now();
-            enum reached how;
-            errmsg_t e;
-            bool later;
-
-            if (wrong[i])
-                continue;
-            if (knock(f, opts, one, h, now + (until - now) / rest--, say, w, &how, &e) == 0)
-                return 0;
-            later = errno == ECONNRESET && clock_now() < until &&
-                    (how == WRITER || !share || tries++ < RELAY_TRIES);
-            if (how >= best) {
-                best = how;
-                errnum = errno;
-                errmsg_set(err, "%s", e.text);
-            }
-            far_link_destroy(f->link);
-            f->link = NULL;
-            wrong[i] = !later;
-            left -= !later;
-        }
-        if (left > 0)
-            poll(NULL, 0, AGAIN_MS);
+        s->at = s->number++;
+        if (s->wrong[s->at])
+            continue;
+        if (inlet_far_dial(f, one, &h, now + (s->until - now) / s->rest--, &why) == 0)
+            s->dials = true;
+        else
+            attempt_failed(f, &why);
     }
-    errno = errnum;
-    return -1;
-}
-
-/* Find the writer: through relays, if connections are to be shared and the writer is at one; and if
- * that relay is not there any more, without. */
-static int find(inlet_far_t *f, const struct inlet_far_opts *opts, const struct far_hello *h,
-                double until, struct words *say, struct far_welcome *w, errmsg_t *err)
-{
-    double now = clock_now();
-
-    if (!*opts->address || strlen(opts->address) >= FAR_ADDR_MAX)
-        return errmsg_fail(err, EINVAL, "the address of a stream's writer is malformed");
-    if (opts->share && strstr(opts->address, SHARE_PREFIX)) {
-        if (find_way(f, opts, true, h, now + (until - now) / 2., say, w, err) == 0) {
-            f->shared = true;
-            return 0;
-        }
-        if (errno != ECONNRESET && errno != ETIMEDOUT)
-            return -1;
-    }
-    return find_way(f, opts, false, h, until, say, w, err);
+    return s->dials;
 }
 
 /* The writer's response.  0: it admits this reader, and the link is encrypted if it has to be. */
-static int admitted(inlet_far_t *f, const struct inlet_far_opts *opts,
-                    const struct knock_want *want, const struct words *say,
-                    const struct far_welcome *w, errmsg_t *err)
+static int admitted(inlet_far_t *f, const struct far_welcome *w, errmsg_t *err)
 {
+    const struct inlet_far_dial *d = &f->dial;
     struct far_keys keys;
 
     if (w->errnum == EEXIST)
         return errmsg_fail(err, EEXIST,
                            "group '%s' of the stream has another key than '%s': all members have "
                            "the same",
-                           want->group, want->key);
+                           f->want.group, f->want.key);
     if (w->errnum == ESTALE)
         return errmsg_fail(err, ESTALE, "it has given this reader up");
     if (w->errnum != 0)
         return errmsg_fail(err, w->errnum, "the writer does not admit this reader: %s",
                            strerror(w->errnum));
-    if (opts->secure && !w->secure)
+    if (f->opts.secure && !w->secure)
         return errmsg_fail(err, EPROTO, "the writer of a stream at %.100s does not encrypt",
-                           opts->address);
-    far_keys_make(&keys, opts->secret, say->hello, say->greeting);
+                           f->address);
+    far_keys_make(&keys, f->opts.secret, d->said, d->greeting);
     if (w->secure && far_link_secure(f->link, keys.to_writer, keys.to_reader) < 0)
         return errmsg_fail(err, errno, "a stream cannot be encrypted: %s", strerror(errno));
     return 0;
@@ -261,60 +177,107 @@ static int watch(inlet_far_t *f)
     return f->wait_fd < 0 ? 0 : epoll_ctl(f->wait_fd, EPOLL_CTL_ADD, far_link_fd(f->link), &ev);
 }
 
-/* Keep what is needed to resume the connection. */
-static int prepare(inlet_far_t *f, const struct inlet_far_opts *opts, const struct knock_want *want,
-                   errmsg_t *err)
+/* The writer is found: have what this end needs, also to resume a connection through relays.  1; or
+ * -1. */
+static int joined(inlet_far_t *f, errmsg_t *err)
 {
     struct epoll_event ev = {.events = EPOLLIN};
 
-    if (!f->shared)
-        return 0;
-    f->opts = *opts;
-    f->want = *want;
-    f->place = *opts->share;
-    f->opts.share = &f->place;
-    memcpy(f->secret, opts->secret, sizeof(f->secret));
-    f->opts.secret = f->secret;
-    f->opts.address = f->address = strdup(opts->address);
-    if (f->address && (f->wait_fd = epoll_create1(EPOLL_CLOEXEC)) >= 0 &&
-        (f->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) >= 0 &&
-        epoll_ctl(f->wait_fd, EPOLL_CTL_ADD, f->timer_fd, &ev) == 0 && watch(f) == 0)
-        return 0;
-    return errmsg_fail(err, f->address ? errno : ENOMEM,
-                       "a reader of a stream cannot wait for it: %s",
-                       strerror(f->address ? errno : ENOMEM));
+    f->shared = f->search->shared;
+    free(f->search);
+    f->search = NULL;
+    if (f->shared &&
+        ((f->wait_fd = epoll_create1(EPOLL_CLOEXEC)) < 0 ||
+         (f->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) < 0 ||
+         epoll_ctl(f->wait_fd, EPOLL_CTL_ADD, f->timer_fd, &ev) < 0 || watch(f) < 0))
+        return errmsg_fail(err, errno, "a reader of a stream cannot wait for it: %s",
+                           strerror(errno));
+    return inlet_far_memory_open(f, err) == 0 ? 1 : -1;
 }
 
-static int join(inlet_far_t *f, const struct inlet_far_opts *opts, const struct knock_want *want,
-                double until, errmsg_t *err)
+/* All addresses have failed: try the others, if these were those at relays, which are not there any
+ * more.  0; or -1 with the error. */
+static int search_over(inlet_far_t *f, errmsg_t *err)
 {
-    struct far_hello h = {
-        .secure = opts->secure, .want = *want, .reader = opts->reader, .expires = opts->expires};
+    struct inlet_far_search *s = f->search;
+
+    if (!s->shared || (s->errnum != ECONNRESET && s->errnum != ETIMEDOUT))
+        return errmsg_fail(err, s->errnum, "%s", s->why.text);
+    search_begin(f, false, s->end);
+    return 0;
+}
+
+int inlet_far_joining(inlet_far_t *f, errmsg_t *err)
+{
+    struct inlet_far_search *s = f->search;
     struct far_welcome w;
-    struct words say;
+    errmsg_t why;
+    int rc;
 
-    if (find(f, opts, &h, until, &say, &w, err) < 0 || admitted(f, opts, want, &say, &w, err) < 0)
-        return -1;
-    return prepare(f, opts, want, err);
+    if (!s)
+        return 1;
+    for (;;) {
+        if (s->dials) {
+            if ((rc = inlet_far_dial_on(f, &w, &why)) == 0)
+                return 0;
+            if (rc > 0)
+                return admitted(f, &w, err) == 0 ? joined(f, err) : -1;
+            s->dials = false;
+            attempt_failed(f, &why);
+        } else if (clock_now() < s->pause)
+            return 0;
+        if (attempt_next(f))
+            continue;
+        if (s->left > 0) {
+            s->pause = clock_now() + AGAIN;
+            round_begin(f);
+        } else if (search_over(f, err) < 0)
+            return -1;
+    }
 }
 
-inlet_far_t *inlet_far_connect(const struct inlet_far_opts *opts, const struct knock_want *want,
-                               double timeout, errmsg_t *err)
+double inlet_far_joining_poll(const inlet_far_t *f, struct pollfd *p)
 {
-    double until = clock_now() + timeout;
-    inlet_far_t *f = calloc(1, sizeof(*f));
+    p->fd = -1;
+    p->events = 0;
+    return !f->search ? 0. : f->search->dials ? inlet_far_dial_poll(f, p) : f->search->pause;
+}
 
-    if (!f || !(f->buf = malloc(INLET_FAR_BUFFER))) {
-        free(f);
-        errmsg_fail(err, ENOMEM, "out of memory");
+inlet_far_t *inlet_far_begin(const struct inlet_far_opts *opts, const struct knock_want *want,
+                             double timeout, errmsg_t *err)
+{
+    double now = clock_now();
+    inlet_far_t *f;
+
+    if (!*opts->address || strlen(opts->address) >= FAR_ADDR_MAX) {
+        errmsg_fail(err, EINVAL, "the address of a stream's writer is malformed");
         return NULL;
     }
+    if (!(f = calloc(1, sizeof(*f))))
+        goto nomem;
     f->wait_fd = f->timer_fd = -1;
     list_init(&f->queue);
     f->asks = want->policy == KNOCK_LATEST || want->policy == KNOCK_DROP_OLDEST;
-    if (join(f, opts, want, until, err) == 0 && inlet_far_memory_open(f, err) == 0)
-        return f;
+    f->want = *want;
+    f->opts = *opts;
+    memcpy(f->secret, opts->secret, sizeof(f->secret));
+    f->opts.secret = f->secret;
+    if (opts->share) {
+        f->place = *opts->share;
+        f->opts.share = &f->place;
+    }
+    if (!(f->opts.address = f->address = strdup(opts->address)) ||
+        !(f->buf = malloc(INLET_FAR_BUFFER)) || !(f->search = calloc(1, sizeof(*f->search))))
+        goto nomem;
+    f->search->end = now + timeout;
+    if (opts->share && strstr(f->address, SHARE_PREFIX))
+        search_begin(f, true, now + timeout / 2.);
+    else
+        search_begin(f, false, f->search->end);
+    return f;
+nomem:
     inlet_far_destroy(f);
+    errmsg_fail(err, ENOMEM, "out of memory");
     return NULL;
 }
 
@@ -353,7 +316,8 @@ static void forget(inlet_far_t *f)
 
 bool inlet_far_cut(inlet_far_t *f, int errnum)
 {
-    if (!f->shared || !f->link || f->left_it || (errnum == 0 && !hung(far_link_fd(f->link))) ||
+    if (!f->shared || !f->link || f->left_it ||
+        (errnum == 0 && !inlet_far_hung(far_link_fd(f->link))) ||
         (errnum != 0 && errnum != ECONNRESET && errnum != EPIPE))
         return false;
     forget(f);
@@ -392,25 +356,35 @@ static void go_on(inlet_far_t *f)
         f->pending.open = false;
 }
 
+/* Make an attempt, and wait for its end.  0, or -1. */
+static int dial(inlet_far_t *f, const char *address, double until)
+{
+    struct far_hello h = hello_of(f);
+    struct far_welcome w;
+    int rc;
+
+    h.resume = true;
+    h.have = f->have;
+    if (inlet_far_dial(f, address, &h, until, &f->why) < 0)
+        return -1;
+    while ((rc = inlet_far_dial_on(f, &w, &f->why)) == 0) {
+        struct pollfd p;
+        double left = inlet_far_dial_poll(f, &p) - clock_now();
+
+        poll(&p, 1, clock_poll_ms(left));
+    }
+    return rc > 0 ? admitted(f, &w, &f->why) : -1;
+}
+
 /* Try the addresses at relays, or the others.  0, or -1. */
 static int attempt(inlet_far_t *f, bool share, double until)
 {
-    struct far_hello h = {.secure = f->opts.secure,
-                          .want = f->want,
-                          .reader = f->opts.reader,
-                          .expires = f->opts.expires,
-                          .resume = true,
-                          .have = f->have};
     char one[FAR_ADDR_MAX];
-    struct far_welcome w;
-    struct words say;
-    enum reached how;
 
     for (const char *p = f->address; far_addr_next(&p, one);) {
         if (str_starts(one, SHARE_PREFIX) != share)
             continue;
-        if (knock(f, &f->opts, one, &h, until, &say, &w, &how, &f->why) == 0 &&
-            admitted(f, &f->opts, &f->want, &say, &w, &f->why) == 0) {
+        if (dial(f, one, until) == 0) {
             f->shared = share;
             return 0;
         }

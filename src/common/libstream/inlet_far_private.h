@@ -1,5 +1,5 @@
-/* Declarations that inlet_far.c (steps, values), inlet_far_io.c (messages) and inlet_far_join.c
- * (joining) share. */
+/* Declarations that inlet_far.c (steps, values), inlet_far_io.c (messages), inlet_far_join.c
+ * (joining) and inlet_far_dial.c (attempts to connect) share. */
 #ifndef STREAM_INLET_FAR_PRIVATE_H
 #define STREAM_INLET_FAR_PRIVATE_H
 
@@ -47,6 +47,20 @@ struct inlet_far_pending {
     uint8_t payload[FAR_BOX_MAX];
 };
 
+/* How far an attempt to reach the writer has come: see inlet_far_dial.c. */
+enum inlet_far_reached { NOBODY, SOMEBODY, WRITER };
+
+struct inlet_far_dial {
+    char address[FAR_ADDR_MAX];
+    struct far_hello hello;
+    double until;
+    enum inlet_far_reached reached;
+    size_t got; /* bytes of the message that is awaited */
+    unsigned char greeting[FAR_GREETING_LEN];
+    unsigned char said[FAR_HELLO_LEN];
+    unsigned char welcome[FAR_WELCOME_LEN];
+};
+
 struct inlet_far {
     far_link_t *link;
     bool left_it; /* this end has left the writer */
@@ -81,22 +95,26 @@ struct inlet_far {
     unsigned char *packed;
     uint64_t packed_room;
 
-    /* Through relays (inlet_far_join.c): */
+    /* inlet_far_join.c: */
+    struct inlet_far_search *search; /* NULL: the writer is found */
+    struct inlet_far_dial dial;      /* the last attempt */
+    struct inlet_far_opts opts;      /* those of joining, with memory of this struct */
+    char *address;
+    unsigned char secret[FAR_KEY_LEN];
+    struct share_place place;
+    struct knock_want want;
+
+    /* Through relays: */
     bool shared;
     bool lost;             /* the connection is cut, and there is no link; or */
     bool gave_up;          /* it could not be resumed, */
     errmsg_t why;          /* for this reason */
     struct share_id relay; /* that of this host */
-    struct share_place place;
-    struct inlet_far_opts opts; /* those of joining, with memory of this struct */
-    char *address;
-    unsigned char secret[FAR_KEY_LEN];
-    struct knock_want want;
-    uint64_t have; /* number of the last step that has come whole */
-    double since;  /* the time at which the connection was cut */
-    double due;    /* the time of the next attempt */
-    double pause;  /* after that */
-    int wait_fd;   /* reports on the link, or that an attempt is due; -1: not shared */
+    uint64_t have;         /* number of the last step that has come whole */
+    double since;          /* the time at which the connection was cut */
+    double due;            /* the time of the next attempt */
+    double pause;          /* after that */
+    int wait_fd;           /* reports on the link, or that an attempt is due; -1: not shared */
     int timer_fd;
 
     enum lane_end end;
@@ -109,6 +127,16 @@ void inlet_far_step_free(inlet_far_t *f, struct inlet_far_step *st);
 void inlet_far_pin_unref(inlet_far_t *f, struct inlet_far_pin *p); /* NULL-safe */
 
 int inlet_far_memory_open(inlet_far_t *f, errmsg_t *err);
+
+/* Begin an attempt at one address, until a point in time.  0, or -1 with an error message. */
+int inlet_far_dial(inlet_far_t *f, const char *address, const struct far_hello *h, double until,
+                   errmsg_t *err);
+/* What it waits for: sets fd and events, and returns the time of its end. */
+double inlet_far_dial_poll(const inlet_far_t *f, struct pollfd *p);
+/* Go on with it.  1: the writer has answered; 0: not yet; -1 with an error message. */
+int inlet_far_dial_on(inlet_far_t *f, struct far_welcome *w, errmsg_t *err);
+/* Has a connection through relays been closed in both directions, and not by the writer? */
+bool inlet_far_hung(int fd);
 
 /* Record the failure of the connection: 0 from recv(2), or errno.  -1; 0: it may be resumed. */
 int inlet_far_broken(inlet_far_t *f, int errnum);

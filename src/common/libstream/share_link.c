@@ -614,11 +614,8 @@ static int peer_read(struct share_relay *r, struct share_peer *p)
 
 void share_link_ready(struct share_relay *r, struct share_peer *p, uint32_t events)
 {
-    int errnum = 0;
-    socklen_t len = sizeof(errnum);
-
     if (p->connecting && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))) {
-        if (getsockopt(p->end.fd, SOL_SOCKET, SO_ERROR, &errnum, &len) < 0 || errnum != 0) {
+        if (far_addr_connected(p->end.fd) < 0) {
             link_end(r, p);
             return;
         }

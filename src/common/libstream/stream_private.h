@@ -22,7 +22,8 @@
 
 /* A reader's end of one writer: see stream_reader.c. */
 struct stream_source {
-    inlet_t *in; /* NULL: this writer has not come yet, or its steps are in a file */
+    inlet_t *in;  /* NULL: this writer has not come yet, or its steps are in a file */
+    bool joining; /* see stream_connect.c */
     uint64_t writer;
     uint64_t epoch; /* of this writer */
     char *address;  /* by which it is known again */
@@ -258,6 +259,13 @@ int stream_writer_take(flux_stream_t *s, errmsg_t *err);
 /* Notify and hear the module, each if it is time for it.  0, or -1 if the stream was removed. */
 int stream_writer_report(flux_stream_t *s, errmsg_t *err);
 void stream_writer_close(flux_stream_t *s);
+/* Connect to a writer that the module has named; or to all writers of a response: the number of
+ * writers that are missing.  -1 with the errors of inlet_connect() and inlet_connect_far(), and an
+ * error message. */
+int stream_connect_one(flux_stream_t *s, const struct stream_member *m, double timeout,
+                       errmsg_t *err);
+int stream_connect_all(flux_stream_t *s, const struct stream_members *ms, double timeout,
+                       errmsg_t *err);
 /* Take a step of a source as its head, or the next one.  1; 0: none has come; -1. */
 int stream_reader_take(flux_stream_t *s, struct stream_source *src, int slot, errmsg_t *err);
 /* Release the head of a source, if it has one. */

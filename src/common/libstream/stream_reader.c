@@ -1,8 +1,8 @@
 /* stream_reader.c - a process that reads a stream.
  *
- * The module `stream` names the writers; this process connects to each of them (inlet.h), through
- * memory or by TCP as determined by the module, and then needs the module only to learn why a
- * writer has left.  This reader reports its position to the module when it ends a step, at most
+ * The module `stream` names the writers; this process connects to each of them (stream_connect.c),
+ * through memory or by TCP as determined by the module, and then needs the module only to learn why
+ * a writer has left.  This reader reports its position to the module when it ends a step, at most
  * once in COUNT_SECONDS.  Each writer's steps come in rising order, so the steps that all writers
  * have are found like equal numbers in sorted lists: the largest number at the head of any list is
  * the next candidate; steps with smaller numbers cannot be complete any more, and are released.
@@ -44,7 +44,6 @@
 #include "libstream/stream_private.h"
 #include "libstream/stream_wire.h"
 #include "libutil/clock.h"
-#include "libutil/hex.h"
 #include "libutil/invariant.h"
 
 #define WHY_SECONDS 2. /* that the module may take to say why a writer has gone */
@@ -112,100 +111,6 @@ void stream_reader_close(flux_stream_t *s)
 }
 
 /* --- opening --- */
-
-/* The result of connecting; the error message gets the name of the stream. */
-static inlet_t *named(const flux_stream_t *s, inlet_t *in, const errmsg_t *why, errmsg_t *err)
-{
-    if (!in)
-        errmsg_fail(err, errno, "stream '%s': %s", s->name, why->text);
-    return in;
-}
-
-/* Connect by TCP.  NULL with an error message. */
-static inlet_t *source_far(flux_stream_t *s, const struct stream_member *m,
-                           const unsigned char *secret, double timeout, errmsg_t *err)
-{
-    struct inlet_far_opts far = {.address = m->address,
-                                 .secret = secret,
-                                 .reader = m->reader,
-                                 .expires = m->expires,
-                                 .share = s->way.share ? &s->way.at : NULL,
-                                 .silence = s->way.silence};
-    errmsg_t why;
-
-    if (!*m->address || s->way.ring) {
-        errmsg_fail(err, EHOSTUNREACH,
-                    s->way.ring
-                        ? "stream '%s' is written on host %.80s, without shared memory"
-                        : "stream '%s' is written on host %.80s, and only for readers there",
-                    s->name, m->host);
-        return NULL;
-    }
-    if (s->encrypts < 0 && (s->encrypts = stream_way_secure(s->h, s->secure, err)) < 0)
-        return NULL;
-    far.secure = s->encrypts;
-    return named(s, inlet_connect_far(&far, &s->want, timeout, &why), &why, err);
-}
-
-static int source_open(flux_stream_t *s, const struct stream_member *m, double timeout,
-                       errmsg_t *err)
-{
-    unsigned char key[KNOCK_KEY_LEN];
-    struct stream_source *src = &s->sources[m->rank];
-    errmsg_t why;
-
-    if (m->rank >= s->nsources || strlen(m->key) != 2 * sizeof(key) ||
-        hex_decode(key, m->key, sizeof(key)) < 0)
-        return errmsg_fail(err, EPROTO, "stream '%s' has a writer that is malformed", s->name);
-    inlet_destroy(src->in);
-    stream_group_reset(src);
-    free(src->address);
-    s->want.follow = s->want.group[0] != '\0' && m->rank > 0;
-    s->want.seen = s->took.step;
-    src->writer = m->writer;
-    src->epoch = m->epoch;
-    if (!(src->address = strdup(m->address)))
-        src->in = NULL;
-    else if (m->far)
-        src->in = source_far(s, m, key, timeout, err);
-    else
-        src->in = named(s, inlet_connect(m->address, key, &s->want, timeout, &why), &why, err);
-    if (!src->address)
-        return errmsg_fail(err, ENOMEM, "out of memory");
-    return src->in ? 0 : -1;
-}
-
-/* Connect to the writers of a response.  Returns the number of missing writers, or -1. */
-static int members_open(flux_stream_t *s, const struct stream_members *ms, double timeout,
-                        errmsg_t *err)
-{
-    struct stream_member m;
-    json_t *item;
-    size_t i;
-    int missing = 0;
-
-    if (!s->sources) {
-        if (!(s->sources = calloc(ms->size, sizeof(*s->sources))))
-            return errmsg_fail(err, ENOMEM, "out of memory for the %u writers of stream '%s'",
-                               ms->size, s->name);
-        s->nsources = ms->size;
-    }
-    s->want.off = ms->off;
-    stream_attach_heard(s, ms->attached, ms->transforms);
-    json_array_foreach(ms->writers, i, item)
-    {
-        if (flux_schema_decode_json(&stream_member_schema, item, &m, err) < 0)
-            return -1;
-        if (m.rank < s->nsources && s->sources[m.rank].in &&
-            strcmp(m.address, s->sources[m.rank].address) == 0)
-            s->sources[m.rank].writer = m.writer; /* this reader has asked again */
-        else if (source_open(s, &m, timeout, err) < 0)
-            return -1;
-    }
-    for (uint32_t k = 0; k < s->nsources; k++)
-        missing += !s->sources[k].in;
-    return missing;
-}
 
 static int want(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t *err)
 {
@@ -292,11 +197,11 @@ int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
             continue;
         stream_join_answered(s);
         if (flux_rpc_get_struct(s->f, &stream_members_schema, &ms, err) < 0 ||
-            (missing = members_open(s, &ms,
-                                    left > 30.     ? 30.
-                                    : left > 0.001 ? left
-                                                   : 0.001,
-                                    err)) < 0)
+            (missing = stream_connect_all(s, &ms,
+                                          left > 30.     ? 30.
+                                          : left > 0.001 ? left
+                                                         : 0.001,
+                                          err)) < 0)
             return -1;
         if (flux_future_next(s->f) < 0)
             return errmsg_fail(err, ECANCELED, "stream '%s' was removed", s->name);
@@ -483,7 +388,7 @@ static int source_wait(flux_stream_t *s, struct stream_source *src, double secon
         src->next = NULL;
         if (flux_schema_decode_json(&stream_member_schema, next, &m, err) < 0)
             rc = -1;
-        else if (source_open(s, &m, STREAM_OPEN_TIMEOUT, err) < 0)
+        else if (stream_connect_one(s, &m, STREAM_OPEN_TIMEOUT, err) < 0)
             /* This writer may be gone as well. */
             rc = errno == ECONNREFUSED || errno == ECONNRESET || errno == EACCES ? 0 : -1;
         json_decref(next);
@@ -542,10 +447,7 @@ static int sources_wait(flux_stream_t *s, double seconds, errmsg_t *err)
             sleep = false;
     }
     if (sleep)
-        poll(p, s->nsources,
-             seconds > 1e6  ? 1000000000
-             : seconds > 0. ? (int)(seconds * 1e3) + 1
-                            : 0);
+        poll(p, s->nsources, clock_poll_ms(seconds));
     for (uint32_t i = 0; i < s->nsources; i++) {
         if (p[i].fd >= 0)
             inlet_wake(s->sources[i].in);

@@ -1,0 +1,214 @@
+/* stream_connect.c - a reader connects to the writers that the module has named.
+ *
+ * Through memory, a connection is one exchange with the writer.  Between hosts it is several, and
+ * begins with some that only wait for the writer; so all of these connections are made at the same
+ * time, and the time of joining grows little with the number of writers.
+ *
+ * Invariants:
+ *  1. Outside of these functions, no source is `joining`.
+ *
+ * Failure: if one writer cannot be reached, the others that were being connected are given up.
+ */
+#include "config.h"
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libstream/stream_private.h"
+#include "libstream/stream_wire.h"
+#include "libutil/clock.h"
+#include "libutil/hex.h"
+
+/* The result of connecting; the error message gets the name of the stream. */
+static inlet_t *named(const flux_stream_t *s, inlet_t *in, const errmsg_t *why, errmsg_t *err)
+{
+    if (!in)
+        errmsg_fail(err, errno, "stream '%s': %s", s->name, why->text);
+    return in;
+}
+
+/* Begin to connect by TCP.  NULL with an error message. */
+static inlet_t *far_begin(flux_stream_t *s, const struct stream_member *m,
+                          const unsigned char *secret, double timeout, errmsg_t *err)
+{
+    struct inlet_far_opts far = {.address = m->address,
+                                 .secret = secret,
+                                 .reader = m->reader,
+                                 .expires = m->expires,
+                                 .share = s->way.share ? &s->way.at : NULL,
+                                 .silence = s->way.silence};
+    errmsg_t why;
+
+    if (!*m->address || s->way.ring) {
+        errmsg_fail(err, EHOSTUNREACH,
+                    s->way.ring
+                        ? "stream '%s' is written on host %.80s, without shared memory"
+                        : "stream '%s' is written on host %.80s, and only for readers there",
+                    s->name, m->host);
+        return NULL;
+    }
+    if (s->encrypts < 0 && (s->encrypts = stream_way_secure(s->h, s->secure, err)) < 0)
+        return NULL;
+    far.secure = s->encrypts;
+    return named(s, inlet_begin_far(&far, &s->want, timeout, &why), &why, err);
+}
+
+/* Go on with a connection by TCP: 1; 0: it is not there yet; -1 with an error message. */
+static int far_join(flux_stream_t *s, struct stream_source *src, errmsg_t *err)
+{
+    errmsg_t why;
+    int rc = inlet_joining(src->in, &why);
+
+    if (rc < 0)
+        return errmsg_fail(err, errno, "stream '%s': %s", s->name, why.text);
+    src->joining = rc == 0;
+    return rc;
+}
+
+/* Connect to a writer, or begin to.  0, or -1 with an error message. */
+static int source_begin(flux_stream_t *s, const struct stream_member *m, double timeout,
+                        errmsg_t *err)
+{
+    unsigned char key[KNOCK_KEY_LEN];
+    struct stream_source *src = &s->sources[m->rank];
+    errmsg_t why;
+
+    if (m->rank >= s->nsources || strlen(m->key) != 2 * sizeof(key) ||
+        hex_decode(key, m->key, sizeof(key)) < 0)
+        return errmsg_fail(err, EPROTO, "stream '%s' has a writer that is malformed", s->name);
+    inlet_destroy(src->in);
+    src->in = NULL;
+    src->joining = false;
+    stream_group_reset(src);
+    free(src->address);
+    s->want.follow = s->want.group[0] != '\0' && m->rank > 0;
+    s->want.seen = s->took.step;
+    src->writer = m->writer;
+    src->epoch = m->epoch;
+    if (!(src->address = strdup(m->address)))
+        return errmsg_fail(err, ENOMEM, "out of memory");
+    if (!m->far)
+        src->in = named(s, inlet_connect(m->address, key, &s->want, timeout, &why), &why, err);
+    else if ((src->in = far_begin(s, m, key, timeout, err))) {
+        src->joining = true;
+        return far_join(s, src, err) < 0 ? -1 : 0;
+    }
+    return src->in ? 0 : -1;
+}
+
+/* Go on with the connections for which poll(2) has reported something, or whose time is over.  0,
+ * or -1 with an error message. */
+static int sources_joining(flux_stream_t *s, const struct pollfd *p, errmsg_t *err)
+{
+    double now = clock_now();
+
+    for (uint32_t i = 0; i < s->nsources; i++) {
+        struct stream_source *src = &s->sources[i];
+        struct pollfd again;
+
+        if (src->joining && (p[i].revents != 0 || inlet_joining_poll(src->in, &again) <= now) &&
+            far_join(s, src, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Wait until all connections that were begun are there.  0, or -1 with an error message. */
+static int sources_join(flux_stream_t *s, errmsg_t *err)
+{
+    struct pollfd *p = calloc(s->nsources, sizeof(*p));
+    uint32_t left;
+    int rc = 0;
+
+    if (!p)
+        return errmsg_fail(err, ENOMEM, "out of memory for the %u writers of stream '%s'",
+                           s->nsources, s->name);
+    do {
+        double until = INFINITY;
+
+        left = 0;
+        for (uint32_t i = 0; i < s->nsources; i++) {
+            p[i] = (struct pollfd){.fd = -1};
+            if (s->sources[i].joining) {
+                double end = inlet_joining_poll(s->sources[i].in, &p[i]);
+
+                until = end < until ? end : until;
+                left++;
+            }
+        }
+        if (left > 0) {
+            poll(p, s->nsources, clock_poll_ms(until - clock_now()));
+            rc = sources_joining(s, p, err);
+        }
+    } while (left > 0 && rc == 0);
+    free(p);
+    return rc;
+}
+
+/* Give up the connections that are not there.  Keeps errno. */
+static void sources_give_up(flux_stream_t *s)
+{
+    for (uint32_t i = 0; i < s->nsources; i++) {
+        struct stream_source *src = &s->sources[i];
+
+        if (src->joining) {
+            inlet_destroy(src->in);
+            src->in = NULL;
+            src->joining = false;
+        }
+    }
+}
+
+int stream_connect_one(flux_stream_t *s, const struct stream_member *m, double timeout,
+                       errmsg_t *err)
+{
+    if (source_begin(s, m, timeout, err) == 0 && sources_join(s, err) == 0)
+        return 0;
+    sources_give_up(s);
+    return -1;
+}
+
+/* Connect to all writers of a response, except those to which this reader is connected. */
+static int members_begin(flux_stream_t *s, const struct stream_members *ms, double timeout,
+                         errmsg_t *err)
+{
+    struct stream_member m;
+    json_t *item;
+    size_t i;
+
+    json_array_foreach(ms->writers, i, item)
+    {
+        if (flux_schema_decode_json(&stream_member_schema, item, &m, err) < 0)
+            return -1;
+        if (m.rank < s->nsources && s->sources[m.rank].in &&
+            strcmp(m.address, s->sources[m.rank].address) == 0)
+            s->sources[m.rank].writer = m.writer; /* this reader has asked again */
+        else if (source_begin(s, &m, timeout, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int stream_connect_all(flux_stream_t *s, const struct stream_members *ms, double timeout,
+                       errmsg_t *err)
+{
+    int missing = 0;
+
+    if (!s->sources) {
+        if (!(s->sources = calloc(ms->size, sizeof(*s->sources))))
+            return errmsg_fail(err, ENOMEM, "out of memory for the %u writers of stream '%s'",
+                               ms->size, s->name);
+        s->nsources = ms->size;
+    }
+    s->want.off = ms->off;
+    stream_attach_heard(s, ms->attached, ms->transforms);
+    if (members_begin(s, ms, timeout, err) < 0 || sources_join(s, err) < 0) {
+        sources_give_up(s);
+        return -1;
+    }
+    for (uint32_t k = 0; k < s->nsources; k++)
+        missing += !s->sources[k].in;
+    return missing;
+}

@@ -1,0 +1,170 @@
+/* check_stream_connect.c - a reader connects by TCP to all writers at the same time.  The test is
+ * the module, and all writers. */
+#include "config.h"
+#include <errno.h>
+#include <jansson.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libflux/test/fake.h"
+#include "libstream/far_addr.h"
+#include "libstream/far_key.h"
+#include "libstream/outlet.h"
+#include "libstream/stream.h"
+#include "libutil/clock.h"
+#include "libutil/hex.h"
+#include "libutil/test/suite.h"
+
+#define WRITERS 16
+
+static const unsigned char key[KNOCK_KEY_LEN] = "the capability of this stream...";
+
+struct bed {
+    struct fake *f;
+    unsigned n; /* writers */
+    int listen[WRITERS];
+    char address[WRITERS][FAR_ADDR_MAX];
+    outlet_t *out[WRITERS];
+    errmsg_t err; /* of the reader */
+    errmsg_t why; /* of the writers' thread */
+};
+
+static void module_hook(struct fake *f, flux_msg_t *msg)
+{
+    struct bed *b = f->user;
+    struct far_grant g = {.stream = "s", .expires = (uint64_t)clock_wall() + 60};
+    unsigned char secret[FAR_KEY_LEN];
+    char text[2 * FAR_KEY_LEN + 1];
+    json_t *o, *writers;
+    char *answer;
+
+    fake_keep(f, msg);
+    if (strcmp(flux_msg_topic(msg), "stream.read") != 0) {
+        if (!flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE))
+            fake_inbox(f, fake_answer(f, f->nsent - 1, 0, 0, NULL));
+        return;
+    }
+    o = json_loads(flux_msg_json(msg), 0, NULL);
+    g.reader = (uint64_t)json_integer_value(json_object_get(o, "reader"));
+    json_decref(o);
+    far_key_grant(secret, key, &g);
+    *hex_encode(text, secret, sizeof(secret)) = '\0';
+    writers = json_array();
+    for (unsigned i = 0; i < b->n; i++)
+        json_array_append_new(writers, json_pack("{s:I s:I s:i s:s s:s s:s s:b s:I s:I}", "writer",
+                                                 (json_int_t)i + 1, "rank", (json_int_t)i, "epoch",
+                                                 1, "host", "h", "address", b->address[i], "key",
+                                                 text, "far", 1, "reader", (json_int_t)g.reader,
+                                                 "expires", (json_int_t)g.expires));
+    o = json_pack("{s:i s:b s:[] s:o}", "size", (int)b->n, "off", 0, "gone", "writers", writers);
+    answer = json_dumps(o, 0);
+    json_decref(o);
+    fake_inbox(f, fake_answer(f, f->nsent - 1, 0, FLUX_MSGF_STREAMING, answer));
+    free(answer);
+}
+
+static void bed_init(struct bed *b, unsigned writers)
+{
+    *b = (struct bed){.n = writers, .f = fake_create()};
+    b->f->hook = module_hook;
+    b->f->user = b;
+    for (unsigned i = 0; i < writers; i++) {
+        b->listen[i] = far_addr_listen("127.0.0.1", NULL, b->address[i], &b->err);
+        ck_assert_msg(b->listen[i] >= 0, "%s", b->err.text);
+    }
+}
+
+static flux_stream_t *reader_open(struct bed *b)
+{
+    const struct flux_stream_opts opts = {
+        .transport = "tcp", .secure = "no", .share = "no", .timeout = 30.};
+
+    return flux_stream_open(b->f->h, "s", FLUX_STREAM_READ, &opts, &b->err);
+}
+
+/* Open a writer that has a step. */
+static int writer_open(struct bed *b, unsigned i)
+{
+    const struct outlet_opts opts = {
+        .key = key,
+        .space = 64 << 20,
+        .keep = 1,
+        .far = {.listen = b->listen[i], .stream = "s", .linger = 0.01}};
+    void *buf;
+
+    if (!(b->out[i] = outlet_create(&opts, &b->why)) ||
+        outlet_begin(b->out[i], 5, 8, -1., &buf, &b->why) < 0)
+        return -1;
+    memset(buf, 0, 8);
+    return outlet_commit(b->out[i], 8);
+}
+
+/* The writers answer nobody until somebody is at the door of each of them. */
+static void *open_late(void *arg)
+{
+    struct bed *b = arg;
+
+    for (unsigned i = 0; i < b->n; i++) {
+        struct pollfd p = {.fd = b->listen[i], .events = POLLIN};
+
+        if (poll(&p, 1, 10000) != 1)
+            errmsg_set(&b->why, "nobody connects to writer %u before others have answered", i);
+    }
+    for (unsigned i = 0; i < b->n; i++) {
+        if (writer_open(b, i) < 0)
+            break;
+    }
+    return NULL;
+}
+
+START_TEST(together)
+{
+    struct bed b;
+    flux_stream_t *s;
+    pthread_t t;
+    uint64_t step;
+    int rc;
+
+    bed_init(&b, WRITERS);
+    ck_assert_int_eq(pthread_create(&t, NULL, open_late, &b), 0);
+    s = reader_open(&b);
+    pthread_join(t, NULL);
+    ck_assert_msg(!*b.why.text, "%s", b.why.text);
+    ck_assert_msg(s != NULL, "%s", b.err.text);
+    rc = flux_stream_begin_step(s, FLUX_STREAM_NEXT, 30., &step, &b.err);
+    ck_assert_msg(rc == 1, "%s", b.err.text);
+    ck_assert_uint_eq(step, 5);
+    flux_stream_close(s);
+    for (unsigned i = 0; i < b.n; i++)
+        outlet_destroy(b.out[i]);
+    fake_free(b.f);
+}
+END_TEST
+
+/* A writer that is gone is noticed although another one does not answer. */
+START_TEST(gone)
+{
+    char text[2 * FAR_ADDR_MAX];
+    struct bed b;
+
+    bed_init(&b, 3);
+    close(b.listen[1]);
+    snprintf(text, sizeof(text),
+             "stream 's': cannot connect to the writer of a stream at %s: Connection refused",
+             b.address[1]);
+    ck_assert_ptr_null(reader_open(&b));
+    ck_assert_int_eq(errno, ECONNREFUSED);
+    ck_assert_str_eq(b.err.text, text);
+    close(b.listen[0]);
+    close(b.listen[2]);
+    fake_free(b.f);
+}
+END_TEST
+
+int main(void)
+{
+    RUN_SUITE("stream_connect", together, gone);
+}
