@@ -480,67 +480,6 @@ stream_format_t *stream_format_create(const struct stream_table *table, errmsg_t
     return f;
 }
 
-/* --- the same fields for this host --- */
-
-struct native {
-    const stream_format_t *from[STREAM_RECORDS_MAX];
-    struct stream_table *tables;
-    size_t n;
-};
-
-/* A row that describes a field, without `of`. */
-static struct stream_row native_row(const stream_format_t *f, const struct stream_field *fd)
-{
-    struct stream_row r = {
-        .name = fd->name, .type = fd->type, .flags = fd->flags, .attrs = fd->attrs};
-
-    for (unsigned d = 0; d < fd->ndims; d++) {
-        if (fd->dims[d].fixed)
-            r.dims[d].fixed = fd->dims[d].fixed;
-        else
-            r.dims[d].field = f->fields[fd->dims[d].field].name;
-    }
-    return r;
-}
-
-static const struct stream_table *native_table(struct native *x, const stream_format_t *f)
-{
-    struct stream_table *t = &x->tables[x->n];
-    struct stream_row *rows;
-
-    for (size_t i = 0; i < x->n; i++)
-        if (x->from[i] == f)
-            return &x->tables[i];
-    if (!(rows = calloc(f->nfields + 1, sizeof(*rows))))
-        return NULL;
-    x->from[x->n++] = f;
-    *t = (struct stream_table){.name = f->name, .rows = rows, .attrs = f->attrs};
-    for (size_t i = 0; i < f->nfields; i++) {
-        rows[i] = native_row(f, &f->fields[i]);
-        if (f->fields[i].of && !(rows[i].of = native_table(x, f->fields[i].of)))
-            return NULL;
-    }
-    return t;
-}
-
-stream_format_t *stream_format_native(const stream_format_t *f, errmsg_t *err)
-{
-    struct native x = {.n = 0};
-    const struct stream_table *t = NULL;
-    stream_format_t *out = NULL;
-
-    if ((x.tables = calloc(STREAM_RECORDS_MAX, sizeof(*x.tables))))
-        t = native_table(&x, f);
-    if (t)
-        out = stream_format_create(t, err);
-    else
-        errmsg_fail(err, ENOMEM, "out of memory for a format");
-    for (size_t i = 0; i < x.n; i++)
-        free((void *)x.tables[i].rows);
-    free(x.tables);
-    return out;
-}
-
 /* --- references --- */
 
 stream_format_t *stream_format_incref(const stream_format_t *f)

@@ -221,6 +221,13 @@ stream_format_t *stream_format_parse(const char *text, size_t len, errmsg_t *err
 stream_format_t *stream_format_sketch(const char *text, errmsg_t *err);
 /* A format of the same fields, laid out for C structs of this host.  NULL with E2BIG or ENOMEM. */
 stream_format_t *stream_format_native(const stream_format_t *f, errmsg_t *err);
+/* A format of some fields of records, laid out likewise: those at these paths, such as "id" or
+ * "at.x", in the order of `f`, and the sizes of their arrays.  The fields of a path are named, and
+ * nested, as in `f`, so that records can be converted.  NULL with ENOENT (there is no such field),
+ * EINVAL (no field, or one that is not a record has fields) or the errors above, and an error
+ * message. */
+stream_format_t *stream_format_pick(const stream_format_t *f, const char *const *paths, size_t n,
+                                    errmsg_t *err);
 stream_format_t *stream_format_incref(const stream_format_t *f);
 void stream_format_destroy(stream_format_t *f); /* a reference; NULL-safe, keeps errno */
 

@@ -551,7 +551,7 @@ START_TEST(test_no_memory)
 {
     static const struct stream_table *const tables[] = {&atom_table, &all_table};
 
-    for (int way = 0; way < 4; way++) {
+    for (int way = 0; way < 5; way++) {
         stream_format_t *whole = create(tables[way % 2]), *f;
         const char *text = stream_format_text(whole);
         bool all = false;
@@ -561,7 +561,9 @@ START_TEST(test_no_memory)
 
             fail_at = k;
             f = way < 2 ? stream_format_parse(text, strlen(text), NULL)
-                        : stream_format_native(whole, NULL);
+                : way < 4
+                    ? stream_format_native(whole, NULL)
+                    : stream_format_pick(whole, (const char *[]){"next.at.x", "near"}, 2, NULL);
             errnum = errno;
             all = stop_failing() > 0;
             ck_assert(all ? f != NULL : !f && errnum == ENOMEM);
@@ -658,6 +660,84 @@ START_TEST(test_bad_sketch)
 }
 END_TEST
 
+/* Formats of some of the fields: the paths, separated by blanks, and what is made of them. */
+static const struct {
+    const char *paths;
+    const char *text; /* a sketch; NULL: it fails */
+    const char *why;
+} picks[] = {
+    {"id", "record atom\nattr code \"demo 1.0\"\nfield id u64\n", NULL},
+    {"kind id",
+     "record atom\nattr code \"demo 1.0\"\nfield id u64\nfield kind u8\nattr default \"1\"\n",
+     NULL},
+    {"near", "record atom\nattr code \"demo 1.0\"\nfield n u32\nfield near u64[n]\n", NULL},
+    {"at.z at.x",
+     "record point\nfield x f64\nattr units \"nm\"\nfield z f64\n"
+     "record atom\nattr code \"demo 1.0\"\nfield at point\n",
+     NULL},
+    {"at at.x mass",
+     "record point\nfield x f64\nattr units \"nm\"\nfield y f64\nfield z f64\n"
+     "record atom\nattr code \"demo 1.0\"\nfield at point\nfield mass f64 optional\n",
+     NULL},
+    {"id next.at.y next.next.name",
+     "record point\nfield y f64\n"
+     "record atom_1\nattr code \"demo 1.0\"\nfield name string\n"
+     "record atom_2\nattr code \"demo 1.0\"\nfield at point\nfield next *atom_1\n"
+     "record atom\nattr code \"demo 1.0\"\nfield id u64\nfield next *atom_2\n",
+     NULL},
+    {"", NULL, "no field of format atom"},
+    {"none", NULL, "records of format atom have no field 'none'"},
+    {"at.none", NULL, "records of format point have no field 'none'"},
+    {"i", NULL, "records of format atom have no field 'i'"},
+    {"id.x", NULL, "field atom.id is not a record"},
+    {"at.", NULL, "records of format point have no field ''"},
+    {"next.next.next.next.next.next.next.next.next.next.next.next.next.next.next.next.id", NULL,
+     "longer than 16"},
+};
+
+START_TEST(test_pick)
+{
+    stream_format_t *f = parse(atom_text), *got, *want;
+    char copy[200];
+    const char *paths[8];
+    char *rest = copy;
+    size_t n = 0;
+    errmsg_t err = {""};
+
+    strcpy(copy, picks[_i].paths);
+    while (*copy && (paths[n] = strsep(&rest, " ")))
+        n++;
+    got = stream_format_pick(f, paths, n, &err);
+    if (picks[_i].text) {
+        ck_assert_msg(got != NULL, "%s", err.text);
+        want = stream_format_sketch(picks[_i].text, &err);
+        ck_assert_msg(want != NULL, "%s", err.text);
+        ck_assert_str_eq(stream_format_text(got), stream_format_text(want));
+        stream_format_destroy(want);
+    } else {
+        ck_assert_ptr_null(got);
+        ck_assert_msg(strstr(err.text, picks[_i].why) != NULL, "%s", err.text);
+    }
+    stream_format_destroy(got);
+    stream_format_destroy(f);
+}
+END_TEST
+
+/* A record that is picked as a whole keeps its name; one with picked fields gets another. */
+START_TEST(test_pick_whole)
+{
+    static const char *const paths[] = {"next", "id"};
+    stream_format_t *f = parse(atom_text), *got = stream_format_pick(f, paths, 2, NULL);
+
+    ck_assert_ptr_nonnull(got);
+    ck_assert_str_eq(stream_format_name(got), "atom_1");
+    ck_assert_uint_eq(stream_format_count(got), 2);
+    ck_assert_uint_eq(stream_format_count(stream_format_find(got, "next")->of), 8);
+    stream_format_destroy(got);
+    stream_format_destroy(f);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("format");
@@ -676,5 +756,7 @@ int main(void)
     tcase_add_test(tc, test_bounded);
     tcase_add_test(tc, test_sketch);
     tcase_add_loop_test(tc, test_bad_sketch, 0, sizeof(bad_sketches) / sizeof(bad_sketches[0]));
+    tcase_add_loop_test(tc, test_pick, 0, sizeof(picks) / sizeof(picks[0]));
+    tcase_add_test(tc, test_pick_whole);
     return run_case("format", tc);
 }
