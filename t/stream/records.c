@@ -5,7 +5,8 @@
  *                                      a stream, from structs of this host; hold: wait for a line
  *                                      of input before this step, or before the end
  *    records read NAME SEED STEPS      read a stream, and compare it with the values of the seed
- *    records atoms NAME READERS        a step of a few records, for readers as many
+ *    records atoms NAME READERS [RANK SIZE]
+ *                                      a step of a few records, for readers as many
  *    records print SEED STEPS          what has to be read, as JSON: a line for each step
  *
  * A step has the variables "r0" to "r3": arrays of 1 to 3 records, each of a random format; those
@@ -247,9 +248,9 @@ static const struct stream_row cell_rows[] = {
 };
 static const struct stream_table cell_table = STREAM_TABLE(struct cell, "cell", cell_rows);
 
-static void atoms(const char *name, uint32_t readers)
+static void atoms(const char *name, uint32_t readers, uint32_t rank, uint32_t size)
 {
-    const struct flux_stream_opts opts = {.readers = readers};
+    const struct flux_stream_opts opts = {.readers = readers, .rank = rank, .size = size};
     flux_t *h = flux_open(NULL, NULL, &err);
     flux_stream_t *s = h ? flux_stream_open(h, name, FLUX_STREAM_WRITE, &opts, &err) : NULL;
     stream_format_t *atom = stream_format_create(&atom_table, &err);
@@ -257,10 +258,10 @@ static void atoms(const char *name, uint32_t readers)
     double near[] = {0.5, 1.5}, mass = 3.25;
     const struct atom two[] = {{1, 2, near, "Cu", NULL}, {2, 0, NULL, "Zn", &mass}};
     const struct cell cells[] = {{0, false}, {1, false}, {2, true}, {3, true}};
-    const uint64_t count[] = {2, 4}, zero = 0;
+    const uint64_t count[] = {2, 4}, shape = 4 * size, offset = 4 * rank;
     const struct flux_stream_array a = {.format = atom, .ndims = 1, .count = count};
     const struct flux_stream_array g = {
-        .format = cell, .ndims = 1, .count = count + 1, .shape = count + 1, .offset = &zero};
+        .format = cell, .ndims = 1, .count = count + 1, .shape = &shape, .offset = &offset};
 
     if (!s || !atom || !cell || flux_stream_put_array(s, "atom", &a, two, &err) < 0 ||
         flux_stream_put_array(s, "cell", &g, cells, &err) < 0 ||
@@ -412,7 +413,9 @@ static int work(int argc, char **argv)
     if (argc < 4)
         return 2;
     if (strcmp(argv[1], "atoms") == 0) {
-        atoms(argv[2], (uint32_t)strtoul(argv[3], NULL, 10));
+        atoms(argv[2], (uint32_t)strtoul(argv[3], NULL, 10),
+              argc > 5 ? (uint32_t)strtoul(argv[4], NULL, 10) : 0,
+              argc > 5 ? (uint32_t)strtoul(argv[5], NULL, 10) : 1);
         return 0;
     }
     if (strcmp(argv[1], "print") == 0) {

@@ -140,6 +140,10 @@ static int publish(struct filter *f, const char *name, const struct flux_transfo
                                   .count = from->count,
                                   .columns = from->columns};
 
+    if (from->format && !(a.format = stream_chain_format(f->t, from, err)))
+        return -1;
+    if (a.format && !stream_format_flat(a.format))
+        a.shape = a.offset = NULL;
     if (strcmp(from->type, "bytes") == 0 && from->ndims == 1)
         return flux_stream_put(f->out, name, from->data, from->size, err);
     return flux_stream_put_array(f->out, name, &a, from->data, err);
@@ -159,7 +163,7 @@ static int publish_kept(struct filter *f, const char *name, errmsg_t *err)
         return errmsg_fail(err, ENOMEM, "out of memory for variable '%s'", name);
     f->owned = more;
     f->owned[f->nowned++] = NULL;
-    if (in.ops->get(in.arg, name, FLUX_TRANSFORM_ALL, &a, &f->owned[f->nowned - 1], err) < 0)
+    if (in.ops->get(in.arg, name, FLUX_TRANSFORM_ALL, NULL, &a, &f->owned[f->nowned - 1], err) < 0)
         return -1;
     return publish(f, name, &a, err);
 }

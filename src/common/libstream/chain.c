@@ -8,6 +8,9 @@
  * publishes it in place of what was put (stream_sift.c), and `flux stream transform` writes it to
  * another stream.
  *
+ * Records are structs of this host, with the text of their format: recast.h parses each text once,
+ * and converts structs to the format that a transform requests.
+ *
  * A variable is read only when a transform requests it.  The result of a transform consists of the
  * variables that it has put, and those of its first input that it keeps: these are not touched.
  *
@@ -31,6 +34,9 @@
 #include "libstream/block.h"
 #include "libstream/chain.h"
 #include "libstream/elem.h"
+#include "libstream/encode.h"
+#include "libstream/project.h"
+#include "libstream/recast.h"
 #include "libutil/filetrust.h"
 
 #define CHAIN_MAX 16
@@ -41,7 +47,7 @@ _Static_assert(FLUX_TRANSFORM_DIMS == FLUX_STREAM_DIMS_MAX, "one limit");
 /* A variable of a result. */
 struct made {
     char name[BLOCK_NAME_MAX + 1];
-    struct flux_transform_array a; /* its `type` is a name of elem.h */
+    struct flux_transform_array a; /* its `type` is a name of elem.h, its `format` canonical */
 };
 
 struct stage {
@@ -73,6 +79,7 @@ struct stream_chain {
     struct stage stages[CHAIN_MAX];
     unsigned n;
     struct owned *owned;
+    recast_t *recast;
     bool lost; /* an input has ended during the step */
     const struct made **result;
     size_t nresult;
@@ -139,6 +146,7 @@ void stream_chain_destroy(stream_chain_t *t)
     for (unsigned i = 0; i < t->n; i++)
         stage_unload(&t->stages[i]);
     forget_owned(t);
+    recast_destroy(t->recast);
     free(t->result);
     free(t);
     errno = saved;
@@ -148,9 +156,11 @@ stream_chain_t *stream_chain_create(errmsg_t *err)
 {
     stream_chain_t *t = calloc(1, sizeof(*t));
 
-    if (!t)
-        errmsg_fail(err, ENOMEM, "out of memory");
-    return t;
+    if (t && (t->recast = recast_create()))
+        return t;
+    free(t);
+    errmsg_fail(err, ENOMEM, "out of memory");
+    return NULL;
 }
 
 static int stage_load(struct stage *s, const char *arg, errmsg_t *err)
@@ -300,46 +310,134 @@ static const char *call_name(const struct flux_transform_step *st, unsigned inpu
     return i < c->t->stages[c->own - 1].nnames ? c->t->stages[c->own - 1].names[i] : NULL;
 }
 
-static int input_get(struct call *c, unsigned input, const char *var, uint32_t rank,
-                     struct flux_transform_array *out)
+/* Room to note the memory of an array: NULL with an error message. */
+static struct owned *owned_add(struct call *c, const char *var)
 {
     struct owned *o = calloc(1, sizeof(*o));
+
+    if (!o) {
+        errmsg_fail(&c->err, ENOMEM, "out of memory for variable '%.127s'", var);
+        return NULL;
+    }
+    o->next = c->t->owned;
+    c->t->owned = o;
+    return o;
+}
+
+static int input_get(struct call *c, unsigned input, const char *var, uint32_t rank,
+                     const stream_format_t *want, struct flux_transform_array *out)
+{
+    struct owned *o = owned_add(c, var);
     int rc;
 
     if (!o)
-        return errmsg_fail(&c->err, ENOMEM, "out of memory for variable '%.127s'", var);
+        return -1;
     memset(out, 0, sizeof(*out));
-    rc = c->in[input].ops->get(c->in[input].arg, var, rank, out, &o->mem, &c->err);
-    o->next = c->t->owned;
-    c->t->owned = o;
+    rc = c->in[input].ops->get(c->in[input].arg, var, rank, want, out, &o->mem, &c->err);
     if (rc < 0 && errno == ECONNRESET)
         c->t->lost = true;
     return rc;
 }
 
-static int call_get(const struct flux_transform_step *st, unsigned input, const char *var,
-                    uint32_t rank, struct flux_transform_array *out)
+/* A field of records that a transform has made. */
+static int made_field(struct call *c, const struct made *m, const char *field,
+                      struct flux_transform_array *out)
 {
-    struct call *c = (struct call *)st;
-    const struct made *m;
-    bool source;
+    const stream_format_t *f = stream_chain_format(c->t, &m->a, &c->err);
+    struct owned *o = f ? owned_add(c, m->name) : NULL;
 
-    if (input >= st->inputs)
-        return errmsg_fail(&c->err, EINVAL, "there is no input %u of %u", input, st->inputs);
+    memset(out, 0, sizeof(*out));
+    return o ? project_structs(f, field, &m->a, out, &o->mem, &c->err) : -1;
+}
+
+/* Find the variable of which `path` has a field: the longest name counts.  The result is that of
+ * find(), and *field what is behind the name; NULL: there is none. */
+static const struct made *find_records(const struct call *c, const char *path, bool *input,
+                                       const char **field)
+{
+    char name[BLOCK_NAME_MAX + 1];
+    const struct made *m;
+
+    for (size_t len = strlen(path); len > 0 && --len > 0;) {
+        if (path[len] != '.' || len > BLOCK_NAME_MAX)
+            continue;
+        memcpy(name, path, len);
+        name[len] = '\0';
+        *field = path + len + 1;
+        m = find(c->t, c->own, name, input);
+        if ((m && m->a.format) || (*input && c->in[0].ops->has(c->in[0].arg, name)))
+            return m;
+    }
+    *input = false;
+    *field = NULL;
+    return NULL;
+}
+
+static int get(struct call *c, unsigned input, const char *var, uint32_t rank,
+               const stream_format_t *want, struct flux_transform_array *out)
+{
+    const struct made *m;
+    const char *field = NULL;
+    bool source, fields;
+
+    if (input >= c->st.inputs)
+        return errmsg_fail(&c->err, EINVAL, "there is no input %u of %u", input, c->st.inputs);
     m = find(c->t, c->own, var, &source);
-    if (source)
-        return input_get(c, input, var, rank, out);
+    if (c->own > 0 && !m && !(source && c->in[0].ops->has(c->in[0].arg, var)) && strchr(var, '.'))
+        m = find_records(c, var, &fields, &field);
+    if (field ? fields : source)
+        return input_get(c, input, var, rank, want, out);
     if (!m || (rank != FLUX_TRANSFORM_ALL && rank != 0))
         return errmsg_fail(&c->err, ENOENT, "%s has made no variable '%.127s'",
                            c->t->stages[c->own - 1].shown, var);
+    if (field)
+        return made_field(c, m, field, out);
     *out = m->a;
     return 0;
 }
 
-/* Bytes of an array.  0, or -1: it is too large. */
-static int size_of(const struct flux_transform_array *a, enum stream_type type, size_t *size)
+static int call_get(const struct flux_transform_step *st, unsigned input, const char *var,
+                    uint32_t rank, struct flux_transform_array *out)
 {
-    *size = stream_elem_size(type);
+    return get((struct call *)st, input, var, rank, NULL, out);
+}
+
+static uint64_t elems_of(const struct flux_transform_array *a)
+{
+    uint64_t n = 1;
+
+    for (unsigned i = 0; i < a->ndims; i++)
+        n *= a->count[i];
+    return n;
+}
+
+static int call_get_records(const struct flux_transform_step *st, unsigned input, const char *var,
+                            uint32_t rank, const char *format, struct flux_transform_array *out)
+{
+    struct call *c = (struct call *)st;
+    const stream_format_t *to = recast_format(c->t->recast, format, &c->err);
+    const stream_format_t *from;
+    struct owned *o;
+    errmsg_t why;
+
+    if (!to || get(c, input, var, rank, to, out) < 0)
+        return -1;
+    if (!out->format)
+        return errmsg_fail(&c->err, EINVAL, "variable '%.127s' does not have records", var);
+    if (!(from = stream_chain_format(c->t, out, &c->err)) || !(o = owned_add(c, var)))
+        return -1;
+    if (recast_structs(c->t->recast, from, to, out->data, elems_of(out), &out->data, &o->mem,
+                       &why) < 0)
+        return errmsg_fail(&c->err, errno, "variable '%.127s': %s", var, why.text);
+    out->format = stream_format_text(to);
+    out->size = elems_of(out) * stream_format_size(to);
+    return 0;
+}
+
+/* Bytes of an array.  0, or -1: it is too large. */
+static int size_of(const struct flux_transform_array *a, size_t elem, size_t *size)
+{
+    *size = elem;
     for (unsigned i = 0; i < a->ndims; i++) {
         if (__builtin_mul_overflow(*size, a->count[i], size))
             return -1;
@@ -357,26 +455,56 @@ static bool inside(const struct flux_transform_array *a)
     return true;
 }
 
+/* Can these records be put?  Their format, or NULL with an error message. */
+static const stream_format_t *put_format(struct call *c, const char *var,
+                                         const struct flux_transform_array *a)
+{
+    const stream_format_t *f;
+    errmsg_t why;
+    size_t size, len;
+
+    if (!a->format) {
+        errmsg_fail(&c->err, EINVAL, "variable '%.127s': records without a format", var);
+        return NULL;
+    }
+    if (!(f = recast_format(c->t->recast, a->format, &why)))
+        errmsg_fail(&c->err, errno, "variable '%.127s': its format: %s", var, why.text);
+    else if (stream_format_flat(f))
+        return f;
+    else if (a->piece)
+        errmsg_fail(&c->err, EOPNOTSUPP,
+                    "variable '%.127s': records of format %s have pointers, and cannot be elements "
+                    "of a global array",
+                    var, stream_format_name(f));
+    else if (size_of(a, stream_format_size(f), &size) < 0)
+        errmsg_fail(&c->err, E2BIG, "variable '%.127s' is too large", var);
+    else if (stream_encode_array_size(f, a->data, elems_of(a), &len, &why) == 0)
+        return f;
+    else
+        errmsg_fail(&c->err, errno, "variable '%.127s': %s", var, why.text);
+    return NULL;
+}
+
 static int call_put(const struct flux_transform_step *st, const char *var,
                     const struct flux_transform_array *a)
 {
     struct call *c = (struct call *)st;
     struct stage *s = &c->t->stages[c->own];
-    enum stream_type type = a->type ? stream_elem_by_name(a->type) : 0;
+    bool records = a->type && strcmp(a->type, "record") == 0;
+    enum stream_type type = records ? STREAM_RECORD : a->type ? stream_elem_by_name(a->type) : 0;
+    const stream_format_t *f = NULL;
     struct made *m;
     size_t size;
 
-    if (a->type && strcmp(a->type, "record") == 0)
-        return errmsg_fail(&c->err, EOPNOTSUPP,
-                           "variable '%.127s': a transform puts no records: keep the variable, or "
-                           "put fields of it",
-                           var);
-    if (!type || stream_elem_size(type) == 0 || a->ndims > FLUX_TRANSFORM_DIMS)
+    if ((!records && stream_elem_size(type) == 0) || a->ndims > FLUX_TRANSFORM_DIMS)
         return errmsg_fail(&c->err, EINVAL,
                            "variable '%.127s': type '%.20s' with %u dimensions is "
                            "not possible",
                            var, a->type ? a->type : "", a->ndims);
-    if (s->nmade >= VARS_MAX || size_of(a, type, &size) < 0)
+    if (records && !(f = put_format(c, var, a)))
+        return -1;
+    if (s->nmade >= VARS_MAX ||
+        size_of(a, f ? stream_format_size(f) : stream_elem_size(type), &size) < 0)
         return errmsg_fail(&c->err, E2BIG, "variable '%.127s' is one too many, or too large", var);
     if (!block_name_ok(var, strlen(var)))
         return errmsg_fail(&c->err, EINVAL, "'%.127s' is not a name of a variable", var);
@@ -391,6 +519,7 @@ static int call_put(const struct flux_transform_step *st, const char *var,
     strcpy(m->name, var);
     m->a = *a;
     m->a.type = stream_elem_name(type);
+    m->a.format = f ? stream_format_text(f) : NULL;
     m->a.size = size;
     return 0;
 }
@@ -494,12 +623,14 @@ int stream_chain_run(stream_chain_t *t, const struct stream_chain_input *in, uns
                      uint64_t number, errmsg_t *err)
 {
     forget_owned(t);
+    recast_renew(t->recast);
     t->lost = false;
     for (unsigned i = 0; i < t->n; i++) {
         struct call c = {.st = {.number = number,
                                 .inputs = i == 0 ? ninputs : 1,
                                 .name = call_name,
                                 .get = call_get,
+                                .get_records = call_get_records,
                                 .put = call_put,
                                 .keep = call_keep,
                                 .why = call_why},
@@ -521,6 +652,12 @@ const struct flux_transform_array *stream_chain_made(const stream_chain_t *t, si
         return NULL;
     *name = t->result[i]->name;
     return &t->result[i]->a;
+}
+
+const stream_format_t *stream_chain_format(stream_chain_t *t, const struct flux_transform_array *a,
+                                           errmsg_t *err)
+{
+    return recast_format(t->recast, a->format, err);
 }
 
 bool stream_chain_keeps(const stream_chain_t *t, const char *var)

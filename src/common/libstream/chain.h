@@ -30,9 +30,10 @@ struct stream_chain_ops {
     const char *(*name)(void *arg, size_t i);
     bool (*has)(void *arg, const char *var);
     /* As in struct flux_transform_step, with an error message.  *own, NULL before, is memory that
-     * the chain frees before its next step. */
-    int (*get)(void *arg, const char *var, uint32_t rank, struct flux_transform_array *out,
-               void **own, errmsg_t *err);
+     * the chain frees before its next step.  `want`: the format that records should have, which
+     * need not be heeded; NULL: that of their writer, laid out for this host. */
+    int (*get)(void *arg, const char *var, uint32_t rank, const stream_format_t *want,
+               struct flux_transform_array *out, void **own, errmsg_t *err);
 };
 /* The step that a reader has begun. */
 struct stream_chain_input stream_chain_reader(flux_stream_t *s);
@@ -59,6 +60,10 @@ int stream_chain_run(stream_chain_t *t, const struct stream_chain_input *in, uns
  * the last one. */
 const struct flux_transform_array *stream_chain_made(const stream_chain_t *t, size_t i,
                                                      const char **name);
+/* The format of records in an array of the chain, or of an input: valid until the next step.  NULL
+ * with an error message. */
+const stream_format_t *stream_chain_format(stream_chain_t *t, const struct flux_transform_array *a,
+                                           errmsg_t *err);
 /* Does the result have this variable of in[0] as it is? */
 bool stream_chain_keeps(const stream_chain_t *t, const char *var);
 

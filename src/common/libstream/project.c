@@ -14,6 +14,7 @@
 
 #include "libstream/convert.h"
 #include "libstream/project.h"
+#include "libstream/recast.h"
 #include "libutil/strbuf.h"
 
 /* Find the last field of a path in the records of `f`: NULL with an error message. */
@@ -139,26 +140,33 @@ static int get(flux_stream_t *s, const char *var, const char *path, uint32_t ran
     return rc;
 }
 
-int project_body(const stream_format_t *f, const char *field, const struct flux_stream_info *in,
-                 const void *body, size_t len, struct flux_transform_array *out, void **own,
-                 errmsg_t *err)
+int project_structs(const stream_format_t *f, const char *field,
+                    const struct flux_transform_array *recs, struct flux_transform_array *out,
+                    void **own, errmsg_t *err)
 {
+    struct flux_stream_info in = {.ndims = recs->ndims, .columns = recs->columns};
     const struct stream_field *fd = field_at(f, field, err);
     stream_format_t *to = NULL;
     stream_convert_t *c = NULL;
+    void *encoded = NULL;
+    const void *body;
+    size_t len;
     uint64_t n;
     int rc = -1;
 
     *own = NULL;
-    if (!fd || shape_of(in, false, fd, out, &n, err) < 0 || !(to = format_of(field, fd, err)))
+    memcpy(in.count, recs->count, sizeof(in.count));
+    if (!fd || shape_of(&in, false, fd, out, &n, err) < 0 || !(to = format_of(field, fd, err)))
         return -1;
     if (__builtin_mul_overflow(n, stream_format_size(to), &out->size))
         errmsg_fail(err, E2BIG, "there are too many records for field %s", field);
     else if ((c = stream_convert_create(f, STREAM_NATIVE, to, err)) &&
+             recast_body(f, recs->data, n, &body, &len, &encoded, err) == 0 &&
              (*own = stream_convert_array(c, n, body, len, SIZE_MAX / 4, 0, err))) {
         out->data = *own;
         rc = 0;
     }
+    free(encoded);
     stream_convert_destroy(c);
     stream_format_destroy(to);
     return rc;

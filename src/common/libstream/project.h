@@ -18,11 +18,10 @@
 int project_get(flux_stream_t *s, const char *path, uint32_t rank, struct flux_transform_array *out,
                 void **own, errmsg_t *err);
 
-/* The same of the `len` bytes at `body`, aligned to 8: records of the format `f`, in the byte order
- * of this host (encode.h), which `in` describes.  `field` is a path without the variable.  *own is
- * always memory that the caller frees. */
-int project_body(const stream_format_t *f, const char *field, const struct flux_stream_info *in,
-                 const void *body, size_t len, struct flux_transform_array *out, void **own,
-                 errmsg_t *err);
+/* The same of structs of the format `f`.  `field` is a path without the variable.  *own is always
+ * memory that the caller frees. */
+int project_structs(const stream_format_t *f, const char *field,
+                    const struct flux_transform_array *recs, struct flux_transform_array *out,
+                    void **own, errmsg_t *err);
 
 #endif

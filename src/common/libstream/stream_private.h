@@ -110,6 +110,7 @@ struct flux_stream {
     struct stream_converted *converted; /* records, for the step */
 
     hmap_t *formats; /* of records, by id, on both sides; NULL: none yet */
+    hmap_t *natives; /* the same, by the id of another host's format; NULL: none yet */
 
     stream_chain_t *chain;    /* transforms of this side; NULL: none */
     struct stream_view *view; /* what a reader sees through them: see stream_view.c */
@@ -196,10 +197,10 @@ bool stream_sift(flux_stream_t *s);
 int stream_sift_place(flux_stream_t *s, errmsg_t *err);
 /* Put what is in that place. */
 void stream_sift_unplace(flux_stream_t *s);
-/* The description (block.h) of what a transform has put; `alone`: no other writer has a piece.  0,
- * or -1 with an error message. */
+/* The description (block.h) of what a transform has put; `alone`: no other writer has a piece; `f`:
+ * the format of its records, or NULL.  0, or -1 with an error message. */
 int stream_sift_describe(const char *var, const struct flux_transform_array *a, bool alone,
-                         uint8_t *desc, size_t *len, errmsg_t *err);
+                         const stream_format_t *f, uint8_t *desc, size_t *len, errmsg_t *err);
 
 /* Count the bytes that the reader has requested, and those of them that were copied. */
 static inline void stream_reader_asked(flux_stream_t *s, uint64_t asked, uint64_t copied)
@@ -218,6 +219,18 @@ int stream_records_id(const void *desc, size_t desc_len, uint64_t *id, errmsg_t 
 /* The format with this id, which a reader asks for when it sees the id for the first time: a
  * reference of the stream.  NULL with an error message. */
 const stream_format_t *stream_records_format(flux_stream_t *s, uint64_t id, errmsg_t *err);
+/* That format as it is laid out for structs of this host.  NULL with an error message. */
+const stream_format_t *stream_records_native(flux_stream_t *s, const stream_format_t *f,
+                                             errmsg_t *err);
+/* Let stream_records_format() find a format that the module need not know.  0, or -1 with
+ * ENOMEM. */
+int stream_records_know(flux_stream_t *s, const stream_format_t *f, errmsg_t *err);
+/* Records that were put as bytes, with this description, as structs of stream_records_native():
+ * *f, and *structs, which are in memory that the caller frees, *own, unless that is NULL.  0, or -1
+ * with an error message. */
+int stream_records_structs(flux_stream_t *s, const struct block_var *v, const void *body,
+                           const stream_format_t **f, const void **structs, void **own,
+                           errmsg_t *err);
 void stream_records_release(flux_stream_t *s); /* the step has ended */
 void stream_records_close(flux_stream_t *s);
 /* Describe a variable of the step as a whole: NULL with an error message. */

@@ -14,7 +14,7 @@
  *  1. A step is published only after the module has the formats of its records, unless another
  *     instance of the module has taken over meanwhile; that one is sent the formats again.
  *  2. At most FORMATS_MAX formats, and as many conversions, are kept by a reader; a reader forgets
- *     all of them together, between two steps.
+ *     all of them together, between two steps.  A writer has no more than the module permits.
  *  3. Structs that were made for a step are freed when it ends.
  *
  * Failure: bytes that are not records of their format are EPROTO, with stream, variable and field;
@@ -77,12 +77,23 @@ static int keep(flux_stream_t *s, const stream_format_t *f, errmsg_t *err)
     return 0;
 }
 
+int stream_records_know(flux_stream_t *s, const stream_format_t *f, errmsg_t *err)
+{
+    return s->formats && hmap_get_u64(s->formats, stream_format_id(f)) ? 0 : keep(s, f, err);
+}
+
+static void forget(flux_stream_t *s)
+{
+    hmap_destroy(s->converts);
+    hmap_destroy(s->formats);
+    hmap_destroy(s->natives);
+    s->converts = s->formats = s->natives = NULL;
+}
+
 void stream_records_close(flux_stream_t *s)
 {
     stream_records_release(s);
-    hmap_destroy(s->converts);
-    hmap_destroy(s->formats);
-    s->converts = s->formats = NULL;
+    forget(s);
 }
 
 /* --- writing --- */
@@ -234,6 +245,23 @@ const stream_format_t *flux_stream_format(flux_stream_t *s, const char *var, err
     return a ? format_of(s, a, err) : NULL;
 }
 
+const stream_format_t *stream_records_native(flux_stream_t *s, const stream_format_t *f,
+                                             errmsg_t *err)
+{
+    stream_format_t *n = s->natives ? hmap_get_u64(s->natives, stream_format_id(f)) : NULL;
+
+    if (n)
+        return n;
+    if (!(n = stream_format_native(f, err)))
+        return NULL;
+    if ((s->natives || (s->natives = hmap_create_u64(format_free))) &&
+        hmap_put_u64(s->natives, stream_format_id(f), n) == 0)
+        return n;
+    stream_format_destroy(n);
+    no_memory(s, err);
+    return NULL;
+}
+
 /* --- conversion --- */
 
 void stream_records_release(flux_stream_t *s)
@@ -246,11 +274,8 @@ void stream_records_release(flux_stream_t *s)
         free(c);
     }
     if ((s->converts && hmap_count(s->converts) >= FORMATS_MAX) ||
-        (s->mode == FLUX_STREAM_READ && s->formats && hmap_count(s->formats) >= FORMATS_MAX)) {
-        hmap_destroy(s->converts);
-        hmap_destroy(s->formats);
-        s->converts = s->formats = NULL;
-    }
+        (s->mode == FLUX_STREAM_READ && s->formats && hmap_count(s->formats) >= FORMATS_MAX))
+        forget(s);
 }
 
 /* The conversion of records of an array to `to`.  NULL with an error message. */
@@ -318,6 +343,25 @@ int flux_stream_get_records(flux_stream_t *s, uint32_t writer, const char *var,
 bad:
     return errmsg_fail(err, errno, "variable '%s' of rank %u of stream '%s': %s", var, writer,
                        s->name, why.text);
+}
+
+int stream_records_structs(flux_stream_t *s, const struct block_var *v, const void *body,
+                           const stream_format_t **f, const void **structs, void **own,
+                           errmsg_t *err)
+{
+    stream_array_t *a = stream_array_decode(v->desc, v->desc_len, err);
+    const stream_format_t *theirs = a ? format_of(s, a, err) : NULL;
+    const stream_convert_t *c = NULL;
+    uint64_t n = a && stream_array_count(a) > 0 ? stream_array_piece(a, 0).elems : 0;
+
+    *own = NULL;
+    *structs = body;
+    if (theirs && (*f = stream_records_native(s, theirs, err)))
+        c = convert_of(s, a, *f, err);
+    if (c && !stream_convert_in_place(c))
+        *structs = *own = stream_convert_array(c, n, body, v->len, SIZE_MAX / 4, 0, err);
+    stream_array_destroy(a);
+    return c && (stream_convert_in_place(c) || *own) ? 0 : -1;
 }
 
 int flux_stream_get_record_box(flux_stream_t *s, const char *var, const uint64_t *start,

@@ -33,10 +33,10 @@
 #include "libutil/invariant.h"
 
 int stream_sift_describe(const char *var, const struct flux_transform_array *a, bool alone,
-                         uint8_t *desc, size_t *len, errmsg_t *err)
+                         const stream_format_t *f, uint8_t *desc, size_t *len, errmsg_t *err)
 {
     static const uint64_t none[FLUX_STREAM_DIMS_MAX];
-    bool whole = !a->piece && alone && a->ndims > 0;
+    bool whole = !a->piece && alone && a->ndims > 0 && (!f || stream_format_flat(f));
     struct flux_stream_array array = {.type = a->type,
                                       .ndims = a->ndims,
                                       .shape = whole      ? a->count
@@ -46,7 +46,8 @@ int stream_sift_describe(const char *var, const struct flux_transform_array *a, 
                                                 : a->piece ? a->offset
                                                            : NULL,
                                       .count = a->count,
-                                      .columns = a->columns};
+                                      .columns = a->columns,
+                                      .format = f};
     uint64_t elems;
     size_t elem;
 
@@ -102,32 +103,53 @@ static int put_inquire(const struct block_var *v, struct flux_stream_info *in, e
     return 1;
 }
 
+/* The records of a variable, as structs. */
+static int put_structs(flux_stream_t *s, size_t i, const struct flux_stream_info *in,
+                       struct flux_transform_array *out, void **own, errmsg_t *err)
+{
+    const struct stream_put *p = &s->put[i];
+    const struct block_var *v = block_at(s->vars, i);
+    const stream_format_t *f = p->format;
+    errmsg_t why;
+    size_t len;
+    int rc;
+
+    *out = (struct flux_transform_array){.type = "record",
+                                         .ndims = in->ndims,
+                                         .columns = in->columns,
+                                         .data = p->data,
+                                         .piece = in->global && !s->alone};
+    memcpy(out->count, in->count, sizeof(out->count));
+    memcpy(out->shape, in->shape, sizeof(out->shape));
+    memcpy(out->offset, in->offset, sizeof(out->offset));
+    if (f) /* they may be wrong, even endless */
+        rc = stream_encode_array_size(f, p->data, p->n, &len, &why);
+    else
+        rc = stream_records_structs(s, v, p->data, &f, &out->data, own, &why);
+    if (rc < 0)
+        return errmsg_fail(err, errno, "variable '%s': %s", v->name, why.text);
+    out->format = stream_format_text(f);
+    out->size = stream_format_size(f);
+    for (unsigned d = 0; d < in->ndims; d++)
+        out->size *= in->count[d];
+    return 0;
+}
+
 /* A field of the records of a variable. */
 static int put_field(flux_stream_t *s, size_t i, const char *field,
                      const struct flux_stream_info *in, struct flux_transform_array *out,
                      void **own, errmsg_t *err)
 {
-    const struct stream_put *p = &s->put[i];
-    const stream_format_t *f = p->format;
-    const void *body = p->data;
-    size_t len = block_at(s->vars, i)->len;
-    void *encoded = NULL;
+    struct flux_transform_array recs;
+    const stream_format_t *f;
+    void *structs = NULL;
     int rc;
 
-    if (!f && !(f = stream_records_format(s, in->format, err)))
+    if (put_structs(s, i, in, &recs, &structs, err) < 0)
         return -1;
-    if (p->format) {
-        if (stream_encode_array_size(f, p->data, p->n, &len, err) < 0)
-            return -1;
-        if (!(body = encoded = malloc(len + 1)))
-            return errmsg_fail(err, ENOMEM, "out of memory for the %zu bytes of records", len);
-        if (stream_encode_array(f, p->data, p->n, encoded, len, &len, err) < 0) {
-            free(encoded);
-            return -1;
-        }
-    }
-    rc = project_body(f, field, in, body, len, out, own, err);
-    free(encoded);
+    f = stream_chain_format(s->chain, &recs, err);
+    rc = f ? project_structs(f, field, &recs, out, own, err) : -1;
+    free(structs);
     return rc;
 }
 
@@ -153,8 +175,8 @@ static const struct block_var *put_records(const flux_stream_t *s, const char *p
     return NULL;
 }
 
-static int put_get(void *arg, const char *var, uint32_t rank, struct flux_transform_array *out,
-                   void **own, errmsg_t *err)
+static int put_get(void *arg, const char *var, uint32_t rank, const stream_format_t *want,
+                   struct flux_transform_array *out, void **own, errmsg_t *err)
 {
     flux_stream_t *s = arg;
     const struct block_var *v = block_find(s->vars, var);
@@ -181,9 +203,7 @@ static int put_get(void *arg, const char *var, uint32_t rank, struct flux_transf
     if (rc == 0)
         return 0;
     if (in.format > 0)
-        return errmsg_fail(err, EINVAL,
-                           "variable '%s' has records: get one of their fields, as '%s.FIELD'", var,
-                           var);
+        return put_structs(s, i, &in, out, own, err);
     out->type = in.type;
     out->ndims = in.ndims;
     out->columns = in.columns;
@@ -217,6 +237,18 @@ static int add(block_t *b, struct stream_put **put, size_t *room, const struct b
     return 0;
 }
 
+/* The stream's own format of records that were put, which readers may ask for.  NULL with an error
+ * message. */
+static const stream_format_t *put_known(flux_stream_t *s, const struct flux_transform_array *a,
+                                        errmsg_t *err)
+{
+    const stream_format_t *f = stream_chain_format(s->chain, a, err);
+
+    if (!f || stream_records_define(s, f, err) < 0)
+        return NULL;
+    return stream_records_format(s, stream_format_id(f), err);
+}
+
 /* Collect what the transforms have put, and what they keep.  0, or -1. */
 static int collect(flux_stream_t *s, block_t *b, struct stream_put **put, size_t *room,
                    errmsg_t *err)
@@ -233,10 +265,18 @@ static int collect(flux_stream_t *s, block_t *b, struct stream_put **put, size_t
     }
     for (size_t i = 0; (a = stream_chain_made(s->chain, i, &name)); i++) {
         struct block_var made = {.name = (char *)name, .desc = desc, .len = a->size};
-        const struct stream_put value = {.data = a->data};
+        struct stream_put value = {.data = a->data};
+        const stream_format_t *f = NULL;
 
-        if (stream_sift_describe(name, a, s->alone, desc, &len, err) < 0)
+        if (a->format && !(f = put_known(s, a, err)))
             return -1;
+        if (stream_sift_describe(name, a, s->alone, f, desc, &len, err) < 0)
+            return -1;
+        if (f && !stream_format_flat(f)) { /* encoded when the step has its place */
+            value.format = f;
+            value.n = made.len / stream_format_size(f);
+            made.len = 0;
+        }
         made.desc_len = (uint32_t)len;
         if (add(b, put, room, &made, &value, err) < 0)
             return -1;

@@ -32,7 +32,7 @@
 extern "C" {
 #endif
 
-#define FLUX_TRANSFORM_ABI 2
+#define FLUX_TRANSFORM_ABI 3
 #define FLUX_TRANSFORM_DIMS 16
 /* Rank of a variable: a whole global array, or the array of the only writer.  In a writer: what
  * that writer has put. */
@@ -42,18 +42,27 @@ extern "C" {
 struct flux_transform_array {
     const char
         *type;      /* "i8" to "i64", "u8" to "u64", "f32", "f64", "c64", "c128", "bool", "char", or
-                * "bytes": without a description */
+                * "bytes": without a description; "record": structs, see `format` */
     unsigned ndims; /* 0: one element */
     uint64_t count[FLUX_TRANSFORM_DIMS];
     bool columns; /* the first dimension is the fastest, as in Fortran; else the last one */
     const void *data;
-    size_t size; /* bytes; put() ignores it */
+    size_t size; /* bytes, without what structs point to; put() ignores it */
     /* In one of several writers: this is the piece of a global array.  An array that is put is such
      * a piece as well, or else an array of that writer alone; but anywhere else, where nobody has
      * another piece, each array that is put is a whole global array. */
     bool piece;
     uint64_t shape[FLUX_TRANSFORM_DIMS];
     uint64_t offset[FLUX_TRANSFORM_DIMS];
+    /* The text of the format of records (flux-stream-format(3)).  The elements are structs of this
+     * host, which may point to more: fields are nested, optional or of variable size as the format
+     * says.  In a text that is put, what a C compiler decides may be left out:
+     *
+     *    struct atom { uint64_t id; uint32_t n; double *near; };
+     *    a.format = "record atom\n field id u64\n field n u32\n field near f64[n]\n";
+     *
+     * Records with pointers cannot be pieces, and are no global arrays when they are put. */
+    const char *format;
 };
 
 /* A step, valid during the call. */
@@ -64,11 +73,18 @@ struct flux_transform_step {
     const char *(*name)(const struct flux_transform_step *st, unsigned input, size_t i);
     /* A variable of an input; its memory is read-only, and valid during the call.  With '.' and the
      * name of a field, that field of all records of a variable: a number, or an array of a fixed
-     * shape.  0, or -1: it does not exist; why() has the error message. */
+     * shape.  Records come with all their fields, laid out for this host.  0, or -1: it does not
+     * exist; why() has the error message. */
     int (*get)(const struct flux_transform_step *st, unsigned input, const char *var, uint32_t rank,
                struct flux_transform_array *out);
-    /* Add a variable to the result.  Its data must stay until the next call for a step, or
-     * destroy(), and may be those of an input.  0, or -1 as above. */
+    /* The same of a variable of records, as structs of the format with this text: fields by name,
+     * as a reader gets them that was compiled with its own version of the struct (a projection, if
+     * there are less).  -1 also if there is no such conversion. */
+    int (*get_records)(const struct flux_transform_step *st, unsigned input, const char *var,
+                       uint32_t rank, const char *format, struct flux_transform_array *out);
+    /* Add a variable to the result.  Its data, and what structs point to, must stay until the next
+     * call for a step, or destroy(), and may be those of an input.  The text of a format is copied,
+     * and parsed once.  0, or -1 as above. */
     int (*put)(const struct flux_transform_step *st, const char *var,
                const struct flux_transform_array *a);
     /* Let the result have a variable of the first input as it is, records too, or all variables

@@ -2,7 +2,8 @@
  *
  * When the reader begins a step, the chain (chain.h) runs, with the step as it has come as its only
  * input.  The result is the step that the program sees: the variables that transforms have put
- * belong to the writer of rank 0, and are where the transforms have made them; those that are kept
+ * belong to the writer of rank 0, and are where the transforms have made them, except that records
+ * with pointers are encoded, as if that writer had put them; those that are kept
  * stay where their writers have put them, and are not touched.  All functions that read a step look
  * for a variable with stream_reader_find(), which asks here first.
  *
@@ -27,6 +28,7 @@
 
 #include "libstream/chain.h"
 #include "libstream/project.h"
+#include "libstream/recast.h"
 #include "libstream/stream_private.h"
 #include "libutil/invariant.h"
 
@@ -38,8 +40,15 @@ struct shown {
     char *image;
 };
 
+/* The bytes of records with pointers. */
+struct encoded {
+    struct encoded *next;
+    void *body;
+};
+
 struct stream_view {
     bool on;
+    struct encoded *encoded;
     block_t *made;         /* the variables that transforms have put, */
     struct inlet_step *at; /* and where each is */
     size_t room;
@@ -80,8 +89,40 @@ static int whole_get(flux_stream_t *s, const char *var, struct flux_transform_ar
     return flux_stream_get_box(s, var, NULL, NULL, NULL, *own, out->size, err);
 }
 
-static int reader_get(void *arg, const char *var, uint32_t rank, struct flux_transform_array *out,
-                      void **own, errmsg_t *err)
+/* The records of a writer, or of a whole global array, as structs. */
+static int records_get(flux_stream_t *s, const char *var, uint32_t rank, bool all,
+                       const struct flux_stream_info *in, const stream_format_t *want,
+                       struct flux_transform_array *out, void **own, errmsg_t *err)
+{
+    const stream_format_t *f = flux_stream_format(s, var, err);
+    uint64_t n = 1, piece = 1;
+    size_t got;
+
+    if (!f || (!want && !(want = stream_records_native(s, f, err))))
+        return -1;
+    *out = (struct flux_transform_array){.type = "record",
+                                         .ndims = in->ndims,
+                                         .columns = in->columns,
+                                         .format = stream_format_text(want)};
+    memcpy(out->count, all && in->global ? in->shape : in->count, sizeof(out->count));
+    out->size = stream_format_size(want);
+    for (unsigned i = 0; i < in->ndims; i++) {
+        n *= out->count[i];
+        piece *= in->count[i];
+        if (__builtin_mul_overflow(out->size, out->count[i], &out->size))
+            return errmsg_fail(err, E2BIG, "variable '%s' is too large", var);
+    }
+    if (rank != FLUX_TRANSFORM_ALL && (!all || n == piece))
+        return flux_stream_get_records(s, rank, var, want, &out->data, &got, err);
+    if (out->size > SIZE_MAX / 2 || !(*own = malloc(out->size + 1)))
+        return errmsg_fail(err, ENOMEM, "out of memory for the %zu bytes of variable '%s'",
+                           out->size, var);
+    out->data = *own;
+    return flux_stream_get_record_box(s, var, NULL, NULL, NULL, want, *own, out->size, err);
+}
+
+static int reader_get(void *arg, const char *var, uint32_t rank, const stream_format_t *want,
+                      struct flux_transform_array *out, void **own, errmsg_t *err)
 {
     flux_stream_t *s = arg;
     bool all = rank == FLUX_TRANSFORM_ALL;
@@ -101,9 +142,7 @@ static int reader_get(void *arg, const char *var, uint32_t rank, struct flux_tra
         return 0;
     }
     if (in.format > 0)
-        return errmsg_fail(err, EINVAL,
-                           "variable '%s' has records: get one of their fields, as '%s.FIELD'", var,
-                           var);
+        return records_get(s, var, rank, all, &in, want, out, own, err);
     if (all && in.global) /* the only writer has the whole array, or there are holes */
         memcpy(in.count, in.shape, sizeof(in.count));
     out->type = in.type;
@@ -188,14 +227,43 @@ void stream_view_end(flux_stream_t *s)
         free(v->shown[w].image);
         v->shown[w] = (struct shown){.names = NULL};
     }
+    while (v->encoded) {
+        struct encoded *e = v->encoded;
+
+        v->encoded = e->next;
+        free(e->body);
+        free(e);
+    }
+}
+
+/* Let records be read as if a writer had put them: *len bytes at *data.  0, or -1. */
+static int made_records(flux_stream_t *s, const stream_format_t *f, const void **data,
+                        uint64_t *len, errmsg_t *err)
+{
+    struct encoded *e = calloc(1, sizeof(*e));
+    size_t bytes;
+
+    if (!e)
+        return errmsg_fail(err, ENOMEM, "out of memory for records");
+    e->next = s->view->encoded;
+    s->view->encoded = e;
+    if (stream_records_know(s, f, err) < 0 ||
+        recast_body(f, *data, *len / stream_format_size(f), data, &bytes, &e->body, err) < 0)
+        return -1;
+    *len = bytes;
+    return 0;
 }
 
 /* Describe what the transforms have put.  0, or -1. */
-static int made_add(struct stream_view *v, const char *name, const struct flux_transform_array *a,
+static int made_add(flux_stream_t *s, const char *name, const struct flux_transform_array *a,
                     errmsg_t *err)
 {
+    struct stream_view *v = s->view;
+    const stream_format_t *f = NULL;
     size_t n = block_count(v->made);
     uint8_t desc[BLOCK_DESC_MAX];
+    const void *data = a->data;
+    uint64_t bytes = a->size;
     size_t len;
 
     if (n == v->room) {
@@ -207,11 +275,14 @@ static int made_add(struct stream_view *v, const char *name, const struct flux_t
         v->at = more;
         v->room = room;
     }
-    if (stream_sift_describe(name, a, true, desc, &len, err) < 0)
+    if (a->format && (!(f = stream_chain_format(s->chain, a, err)) ||
+                      made_records(s, f, &data, &bytes, err) < 0))
         return -1;
-    if (block_add(v->made, name, desc, len, a->size) < 0)
+    if (stream_sift_describe(name, a, true, f, desc, &len, err) < 0)
+        return -1;
+    if (block_add(v->made, name, desc, len, bytes) < 0)
         return errmsg_fail(err, errno, "variable '%s': %s", name, strerror(errno));
-    v->at[n] = (struct inlet_step){.data = a->data, .len = a->size};
+    v->at[n] = (struct inlet_step){.data = data, .len = bytes};
     return 0;
 }
 
@@ -226,7 +297,7 @@ static int show(flux_stream_t *s, errmsg_t *err)
     v->nshown = s->nsources;
     block_clear(v->made);
     for (size_t i = 0; (a = stream_chain_made(s->chain, i, &name)); i++) {
-        if (made_add(v, name, a, err) < 0)
+        if (made_add(s, name, a, err) < 0)
             return -1;
     }
     turn(s, true);

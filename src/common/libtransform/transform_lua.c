@@ -521,6 +521,9 @@ static int s_get(lua_State *L)
     luaL_argcheck(L, rank >= 0 && rank <= UINT32_MAX, 4, "it is not a rank");
     if (s->st->get(s->st, input, name, (uint32_t)rank, &a) < 0)
         return luaL_error(L, "%s", s->st->why(s->st));
+    if (a.format)
+        return luaL_error(L, "variable '%s' has records: get one of their fields, as '%s.FIELD'",
+                          name, name);
     v = lua_newuserdata(L, sizeof(*v));
     v->a = (struct tarray){.type = stream_elem_by_name(a.type),
                            .ndims = a.ndims,

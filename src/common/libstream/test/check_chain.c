@@ -51,8 +51,8 @@ static bool in_has(void *arg, const char *var)
     return k >= 0 && s->value[k] != NO_VALUE;
 }
 
-static int in_get(void *arg, const char *var, uint32_t rank, struct flux_transform_array *out,
-                  void **own, errmsg_t *e)
+static int in_get(void *arg, const char *var, uint32_t rank, const stream_format_t *want,
+                  struct flux_transform_array *out, void **own, errmsg_t *e)
 {
     struct step *s = arg;
     int k = number_of(var);
