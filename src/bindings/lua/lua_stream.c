@@ -10,7 +10,7 @@
  *
  * Elements are numbers and truth values; a string is put as it is, and read as a string again.  An
  * array is a table, in the order of memory.  Records, which are put with the text of their format,
- * are tables (lua_record.h).  What is put is copied.
+ * are tables (record_lua.h).  What is put is copied.
  *
  * Invariants:
  *  1. Functions of libstream may wait for the broker, and are called within a frame
@@ -31,7 +31,7 @@
 #include "libtransform/tarray_lua.h"
 #include "libutil/hmap.h"
 #include "lua_private.h"
-#include "lua_record.h"
+#include "libtransform/record_lua.h"
 
 _Static_assert(TARRAY_DIMS == FLUX_STREAM_DIMS_MAX, "one limit");
 
@@ -381,7 +381,7 @@ static void *keep_record(lua_State *L, void *arg, size_t size)
 static int put_records(lua_State *L, struct lflux_stream *ls, const char *var,
                        const stream_format_t *f)
 {
-    const struct lflux_pack p = {f, keep_record, ls};
+    const struct record_lua_pack p = {f, keep_record, ls};
     uint64_t shape[TARRAY_DIMS];
     uint64_t offset[TARRAY_DIMS] = {0};
     unsigned nshape = option_dims(L, 4, "shape", shape);
@@ -394,7 +394,7 @@ static int put_records(lua_State *L, struct lflux_stream *ls, const char *var,
     void *recs;
     bool one;
 
-    if (!(recs = lflux_record_pack(L, 3, &p, &n, &one, &why)))
+    if (!(recs = record_lua_pack(L, 3, &p, &n, &one, &why)))
         return lflux_fail(L, errno, "variable '%s': %s", var, why.text);
     if (nshape > 1 || (noffset > 0 && noffset != nshape) || (one && nshape > 0))
         return luaL_argerror(L, 4, "records are one, or have one dimension");
@@ -682,7 +682,7 @@ static int get_records(lua_State *L, struct lflux_stream *ls, const char *var, u
 
     if (!f || flux_stream_get_records(ls->s, rank, var, f, &recs, &n, &err) < 0)
         return lflux_fail_err(L, errno, &err);
-    lflux_record_push(L, f, recs, n, one);
+    record_lua_push(L, f, recs, n, one);
     return 1;
 }
 
@@ -780,7 +780,7 @@ static int read_records(lua_State *L, struct lflux_stream *ls, const char *var,
     to = lua_newuserdata(L, size);
     if (flux_stream_get_record_box(ls->s, var, starts, counts, strides, f, to, size, &err) < 0)
         return lflux_fail_err(L, errno, &err);
-    lflux_record_push(L, f, to, n, false);
+    record_lua_push(L, f, to, n, false);
     return 1;
 }
 

@@ -6,25 +6,24 @@
  *
  * Thread rules: one thread.
  */
-#ifndef LUA_RECORD_H
-#define LUA_RECORD_H
+#ifndef TRANSFORM_RECORD_LUA_H
+#define TRANSFORM_RECORD_LUA_H
 
 #include <lua.h>
 
 #include "libstream/format.h"
 
 /* Push `n` structs of a format of this host: a table of records; or, `one`, a record. */
-void lflux_record_push(lua_State *L, const stream_format_t *f, const void *recs, size_t n,
-                       bool one);
+void record_lua_push(lua_State *L, const stream_format_t *f, const void *recs, size_t n, bool one);
 
-struct lflux_pack {
+struct record_lua_pack {
     const stream_format_t *f;
     void *(*alloc)(lua_State *L, void *arg, size_t size); /* zeros; raises an error */
     void *arg;
 };
 /* Make structs from the table at `arg`: a record, or a table of records, of which there are *n;
  * *one says which.  NULL with errno and an error message that names the field. */
-void *lflux_record_pack(lua_State *L, int arg, const struct lflux_pack *p, size_t *n, bool *one,
-                        errmsg_t *err);
+void *record_lua_pack(lua_State *L, int arg, const struct record_lua_pack *p, size_t *n, bool *one,
+                      errmsg_t *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* lua_record.c - records of streams as tables of Lua, and back: see lua_record.h.
+/* record_lua.c - records of streams as tables of Lua, and back: see record_lua.h.
  *
  * Structs are walked by the description of their format.  Those that are read come from
  * flux_stream_get_records(), so that sizes and pointers in them are sound.  Those that are written
@@ -18,7 +18,7 @@
 
 #include "libstream/encode.h"
 #include "libtransform/tarray_lua.h"
-#include "lua_record.h"
+#include "libtransform/record_lua.h"
 
 #define FIELD_FAIL(err, f, fd, errnum, what, ...) \
     errmsg_fail(err, errnum, "field %s.%s " what, stream_format_name(f), (fd)->name, ##__VA_ARGS__)
@@ -128,7 +128,7 @@ static void push_record(lua_State *L, const stream_format_t *f, const char *rec)
     }
 }
 
-void lflux_record_push(lua_State *L, const stream_format_t *f, const void *recs, size_t n, bool one)
+void record_lua_push(lua_State *L, const stream_format_t *f, const void *recs, size_t n, bool one)
 {
     if (one) {
         push_record(L, f, recs);
@@ -143,7 +143,7 @@ void lflux_record_push(lua_State *L, const stream_format_t *f, const void *recs,
 
 /* --- from Lua --- */
 
-static int pack_record(lua_State *L, const struct lflux_pack *p, const stream_format_t *f,
+static int pack_record(lua_State *L, const struct record_lua_pack *p, const stream_format_t *f,
                        char *rec, unsigned depth, errmsg_t *err);
 
 static void put_pointer(char *at, const void *p)
@@ -200,7 +200,7 @@ static bool is_size(const stream_format_t *f, size_t field)
 }
 
 /* Make a string of which the record has the address. */
-static void pack_string(lua_State *L, const struct lflux_pack *p, const char *s, size_t len,
+static void pack_string(lua_State *L, const struct record_lua_pack *p, const char *s, size_t len,
                         char *at)
 {
     char *copy = p->alloc(L, p->arg, len + 1);
@@ -210,8 +210,8 @@ static void pack_string(lua_State *L, const struct lflux_pack *p, const char *s,
 }
 
 /* The value for a field that the table does not have. */
-static int pack_absent(lua_State *L, const struct lflux_pack *p, const stream_format_t *f, size_t i,
-                       char *rec, errmsg_t *err)
+static int pack_absent(lua_State *L, const struct record_lua_pack *p, const stream_format_t *f,
+                       size_t i, char *rec, errmsg_t *err)
 {
     const struct stream_field *fd = stream_format_field(f, i);
     const char *text = stream_format_lookup(fd->attrs, "default");
@@ -229,7 +229,7 @@ static int pack_absent(lua_State *L, const struct lflux_pack *p, const stream_fo
 }
 
 /* Element number `i` of a field, whose value is at the top of the stack. */
-static int pack_element(lua_State *L, const struct lflux_pack *p, const stream_format_t *f,
+static int pack_element(lua_State *L, const struct record_lua_pack *p, const stream_format_t *f,
                         const struct stream_field *fd, char *at, unsigned depth, errmsg_t *err)
 {
     errmsg_t why;
@@ -282,7 +282,7 @@ static int pack_text(lua_State *L, const stream_format_t *f, const struct stream
 }
 
 /* A field, whose value is at the top of the stack, and not nil. */
-static int pack_field(lua_State *L, const struct lflux_pack *p, const stream_format_t *f,
+static int pack_field(lua_State *L, const struct record_lua_pack *p, const stream_format_t *f,
                       const struct stream_field *fd, char *rec, unsigned depth, errmsg_t *err)
 {
     uint64_t n = count_of(f, fd, rec);
@@ -317,7 +317,7 @@ static int pack_field(lua_State *L, const struct lflux_pack *p, const stream_for
 }
 
 /* A record from the table at the top of the stack. */
-static int pack_record(lua_State *L, const struct lflux_pack *p, const stream_format_t *f,
+static int pack_record(lua_State *L, const struct record_lua_pack *p, const stream_format_t *f,
                        char *rec, unsigned depth, errmsg_t *err)
 {
     if (depth == STREAM_VALUE_DEPTH)
@@ -344,8 +344,8 @@ static int pack_record(lua_State *L, const struct lflux_pack *p, const stream_fo
     return 0;
 }
 
-void *lflux_record_pack(lua_State *L, int arg, const struct lflux_pack *p, size_t *n, bool *one,
-                        errmsg_t *err)
+void *record_lua_pack(lua_State *L, int arg, const struct record_lua_pack *p, size_t *n, bool *one,
+                      errmsg_t *err)
 {
     size_t size = stream_format_size(p->f);
     char *recs;
