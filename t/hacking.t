@@ -77,6 +77,18 @@ is "$?$status" 00 "records are written and read"
 is "$out" "atom 1: Cu, charge 0,
 atom 2: Cu, charge 0, 0.5
 atom 3: Cu, charge 0, 0.5 1.5" "by a program with another struct"
+"$FLUX" stream cat --var=crowded --transforms="$source/crowded.lua" atoms >crowded.out &
+crowded=$!
+atoms write
+wait "$crowded"
+is "$?/$(cut -f 6 crowded.out | tr '\n' ' ')" '0/ [{"id":2,"n":1,"near":[0.5]}] [{"id":3,"n":2,"near":[0.5,1.5]}] ' \
+    "a transform in Lua filters and projects them"
+"$FLUX" stream cat --var=summary --transforms="$source/crowded.lua" atoms >crowded.out &
+crowded=$!
+atoms write
+wait "$crowded"
+is "$?/$(cut -f 6 crowded.out | tr '\n' ' ')" \
+    '0/[{"atoms":0,"nearest":null}] [{"atoms":1,"nearest":0.5}] [{"atoms":1,"nearest":0.5}] ' "and makes others"
 
 ok "the policy is taken" "$FLUX" queue policy --queue="$source/narrow.lua" --nodes="$source/narrow.lua"
 "$FLUX" queue policy >policies

@@ -160,7 +160,6 @@ while read -r name why; do
     like "$err" "step 0 of stream 'bad.$name': .*$why" "fails: $why"
     wait $replay
 done <<'END'
-atom get one of their fields
 atom.near not a number
 atom.none no field 'none'
 atom.id.x field atom.id is not a record

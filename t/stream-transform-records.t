@@ -54,20 +54,69 @@ readers() { # PREFIX STREAM [ARGUMENT...]
         reads "$prefix-$var" "$stream" $var "$@"
     done
 }
-for transport in ring tcp; do
-    export FLUX_STREAM_TRANSPORT=$transport
-    readers reader-$transport reader-$transport --transforms=heavy.so
+# The same in Lua.
+cat >heavy.lua <<'END'
+local mark = [[
+    record place
+      field x f64
+      field y f64
+    record near
+      attr code "heavy"
+      field id u64
+      field n u32
+      field near f64[n]
+      field name string
+      field mass f64 optional
+      field at place
+      field next *near
+    record mark
+      field id u64
+      field n u32
+      field near f64[n]
+      field name string
+      field mass f64 optional
+      field at place
+      field next *near
+]]
+transform(function(s)
+    local atoms = s:get("atom")
+    assert(#atoms == 2 and atoms.shape[1] == 2 and atoms.format:find("field near f64%[n%] at"))
+    assert(atoms[0].name == "Cu" and atoms[0].near[2] == 1.5 and not atoms[0].mass and atoms[2] == nil)
+    local heavy = atoms:select(function(a, i) assert(a.id == i + 1) return a.mass and a.mass > 3 end)
+    assert(#heavy == 1 and heavy[0].id == 2)
+    s:put("atom", heavy)
+    local marks = {}
+    for i, a in ipairs(heavy:table()) do
+        a.at = { x = a.id, y = -1 }
+        a.next = atoms[0]
+        a.next.at = { x = 0, y = 0 }
+        marks[i] = a
+    end
+    s:put("mark", records(mark, marks))
+    s:put("name", atoms:fields("name"))
+    local cells = s:get("cell"):table()
+    for _, c in ipairs(cells) do
+        c.hot = true
+    end
+    s:put("warm", records("record cell\nfield x i16\nfield hot bool\n", cells))
+end)
+END
+for transport in ring tcp lua; do
+    object=heavy.so option=--so=heavy.so
+    [ $transport != lua ] || object=heavy.lua option=--lua=heavy.lua
+    export FLUX_STREAM_TRANSPORT=${transport/lua/auto}
+    readers reader-$transport reader-$transport --transforms=$object
     is "$(writes reader-$transport 4)" 0/ "records are written ($transport)"
     all "at a reader ($transport)" reader-$transport "$warm"
 
-    config writer-$transport "at-writer='$PWD/heavy.so'"
+    config writer-$transport "at-writer='$PWD/$object'"
     readers writer-$transport writer-$transport
     is "$(writes writer-$transport 4)" 0/ "records are transformed as they are written ($transport)"
     unset FLUX_STREAM_CONFIG
     all "at a writer ($transport)" writer-$transport "$warm"
 
     config result-$transport "readers='4'" # which are waited for
-    "$FLUX" stream transform own-$transport --out=result-$transport --so=heavy.so &
+    "$FLUX" stream transform own-$transport --out=result-$transport $option &
     transform=$!
     unset FLUX_STREAM_CONFIG
     readers own-$transport result-$transport
@@ -116,6 +165,118 @@ wait $record
 for var in atom mark name warm; do
     is "$("$FLUX" stream cat --json --file --var=$var view.rec | sed 's/.*"values"://; s/}$//')" "${!var}" "are recorded: $var"
 done
+
+# What Lua can do with records.
+cat >all.lua <<'END'
+local kept
+local function equal(a, b)
+    assert(#a == #b, #a .. " and not " .. #b)
+    for i, record in ipairs(b) do
+        for name, value in pairs(record) do
+            assert(a[i - 1][name] == value, name)
+        end
+    end
+end
+transform(function(s)
+    local atoms, cells = s:get("atom", 1, 0), s:get("cell")
+    -- A part by the positions of a threshold, or of a table, with repetitions.
+    local _, where = s:get("cell.x"):threshold(2)
+    local hot = cells:select(where)
+    assert(#hot == 2 and hot[0].x == 2 and hot[1].hot and #cells:select({}) == 0)
+    equal(cells:select({ 3, 0, 3 }), { cells[3], cells[0], cells[3] })
+    -- Another format: wider, with defaults, without a field.
+    local wide = cells:convert("record cell\nfield x i64\nfield heat f64\nattr default \"1.5\"\n")
+    assert(wide[3].x == 3 and wide[3].heat == 1.5 and wide[3].hot == nil)
+    assert(wide.shape[1] == 4 and atoms.offset == nil)
+    -- Arrays bring their sizes; names are nested as they were.
+    local near = atoms:fields("near")
+    assert(near[0].n == 2 and near[0].near[1] == 0.5 and near[0].id == nil and #near[1].near == 0)
+    assert(atoms:fields("mass", "id").format == atoms:fields("id", "mass").format)
+    -- A copy stays; so do records that were made.
+    if s.number == 0 then
+        kept = atoms:copy():select({ 1 })
+    end
+    assert(kept[0].name == "Zn" and kept[0].mass == 3.25)
+    local ok = records("record r\nfield n u8\nfield a string[n]\n", { { a = { "x", "yz" } }, { a = {} } })
+    assert(#ok == 2 and ok[0].n == 2 and ok[0].a[2] == "yz" and #ok[1].a == 0)
+    s:put("hot", hot)
+    s:put("wide", wide)
+    s:put("near", near)
+    s:put("kept", kept)
+    s:put("both", atoms:select({ 1, 0 }))
+    s:put("made", ok)
+    s:put("one", records("record one\nfield x f32\n", { x = 0.5 }))
+    s:put("none", records("record one\nfield x f32\n", {}))
+end)
+END
+cat >more.lua <<'END'
+transform(function(s)
+    s:keep()
+    assert(s:get("made")[1].n == 0 and s:get("kept.mass")[0] == 3.25 and s:get("wide.heat"):sum() == 6)
+    s:put("again", s:get("made"):select({ 0 }))
+end)
+END
+for var in hot wide near kept both made one none again; do
+    reads lua-$var lua $var --transforms="all.lua | more.lua"
+done
+is "$(writes lua 9)" 0/ "records are written for Lua"
+is "$(values lua-hot)" '0/[{"x":2,"hot":true},{"x":3,"hot":true}]' "records at the positions of a threshold"
+is "$(values lua-wide)" "0/[$(printf ',{"x":%d,"heat":1.5}' 0 1 2 3 | cut -c 2-)]" "records of another format"
+is "$(values lua-near)" '0/[{"n":2,"near":[0.5,1.5]},{"n":0,"near":[]}]' "a projection has the sizes of its arrays"
+is "$(values lua-kept)" "0/$atom" "a copy"
+is "$(values lua-both)" "0/[${atom:1:-1},${first%,\"at\"*}}]" "records in another order"
+is "$(values lua-made)" '0/[{"n":2,"a":["x","yz"]},{"n":0,"a":[]}]' "records that Lua has made"
+is "$(values lua-one)" '0/[{"x":0.5}]' "one record"
+like "$(values lua-none)" '^0/.*"bytes":0$' "no records"
+is "$(values lua-again)" '0/[{"n":2,"a":["x","yz"]}]' "those of the transform before"
+
+# What is wrong in Lua is told with its line.
+n=0
+while IFS=\| read -r code why; do
+    n=$((n + 1))
+    printf 'local old\ntransform(function(s)\n%s\nend)\n' "$code" >bad.lua
+    "$FLUX" stream cat --transforms=bad.lua "bad$n" >bad.out 2>&1 &
+    bad=$!
+    is "$(writes "bad$n" 1)" 0/ "a writer does not notice: $why"
+    wait $bad
+    is $? 1 "that ends the subscription"
+    like "$(cat bad.out)" "step 0 of stream 'bad$n': bad.lua:3: .*$why" "it is told"
+done <<'END'
+s:get("atom"):fields()|no field of format atom is picked
+s:get("atom"):fields("none")|records of format atom have no field 'none'
+s:get("atom"):fields("id.x")|field atom.id is not a record
+s:get("atom"):convert("record atom\nfield id u8\n")|field atom.id is of type u8, and of type u64 at the writer
+s:get("atom"):convert("record atom\nfield id u65\n")|line 2 of the text of a format
+s:get("atom"):select({ 2 })|position 1 is 2.0+, and there are 2 records
+s:get("atom"):select({ 0, -1 })|position 2 is -1.0+, and
+s:get("atom"):select({ 0.5 })|position 1 is 0.5, and
+s:get("atom"):select(s:get("cell.x"))|position 3 is 2.0+, and
+s:get("atom"):select(7)|table expected
+s:get("atom"):select(function(a) return a.none.x end)|attempt to index
+s:put("r", records("record r\nfield x u8\n", { { x = 256 } }))|field r.x of type u8: element 0 is 256
+s:put("r", records("record r\nfield x u8\n", { {} }))|field r.x has no value
+s:put("r", records("record r\nfield x u8\n", { 1 }))|record 1 is not a table
+s:put("r", records("record r\nfield x *r\n", { x = 1 }))|field r.x is not a table
+local t = {} t.x = t s:put("r", records("record r\nfield x *r\n", t))|more than 256 inside each other
+records("flux-format 1 pointers 4\nrecord r size 4 align 4\nfield s string at 0\n", {})|not one of structs of this host
+for i = 1, 1 << 20 do s:get("atom"):convert("record r" .. i .. "\nfield id u64\n") end|computes for too long
+END
+# Records of an input are gone with their step.
+cat >stale.lua <<'END'
+local old
+transform(function(s)
+    if old then return old[0] == nil end
+    old = s:get("r0")
+    s:keep()
+end)
+END
+"$FLUX" stream cat --transforms=stale.lua stale >stale.out 2>&1 &
+stale=$!
+ok "two steps of records" "$RECORDS" write stale 1 2
+wait $stale
+is "$?/$(tail -n 1 stale.out)" \
+    "1/flux stream cat: step 1 of stream 'stale': stale.lua:3: the records belong to an earlier step: keep a copy of them" \
+    "records of an earlier step are refused"
 
 # Fields of records that another transform has made.
 cat >fields.lua <<'END'

@@ -1,10 +1,10 @@
 /* heavy.c - a transform in C that makes, filters and projects records, for
  * t/stream-transform-records.t.
  *
- * Of "atom" it keeps the records that have a mass, as they are; "mark" are records of its own struct
- * of these, with fields that are nested, optional and of variable size; "name" a projection.  Of
- * "cell" it makes "warm", with every field `hot` set.  The argument "wrong=N" lets it make mistake
- * number N instead.
+ * Of "atom" it keeps the records that have a mass, as they are; "mark" are records of its own
+ * struct of these, with fields that are nested, optional and of variable size; "name" is a
+ * projection.  Of "cell" it makes "warm", with every field `hot` set.  With the argument "wrong=N"
+ * it makes mistake number N instead.
  */
 #include <flux/stream_transform.h>
 #include <stdbool.h>

@@ -6,8 +6,9 @@
  *        step:put("hot", (T:threshold(100)))
  *    end)
  *
- * A file runs in the sandbox (libsandbox/sandbox.h, SANDBOX_PURE) with two more functions,
- * `transform` and `array`, and the objects that they use: a step, and arrays.  The table `methods`
+ * A file runs in the sandbox (libsandbox/sandbox.h, SANDBOX_PURE) with three more functions,
+ * `transform`, `array` and `records` (transform_records.c), and the objects that they use: a step,
+ * arrays, and records.  The table `methods`
  * lists the computations of arrays; each charges for its work in proportion to the elements.
  *
  * An array of an input is a view of memory that is valid until the step ends; the results of
@@ -16,7 +17,7 @@
  * Invariants:
  *  1. A view is not read after its step: its `epoch` must equal that of the script, which rises
  *     with each step.  Arrays that are not views have the epoch 0.
- *  2. The table `kept` refers to the arrays that were put, until the next step.
+ *  2. The table `kept` refers to the arrays and records that were put, until the next step.
  *
  * Failure: the message of Lua, which begins with the file and the line.
  */
@@ -29,10 +30,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libsandbox/sandbox.h"
-#include "libstream/stream_transform.h"
-#include "libtransform/tarray.h"
 #include "libtransform/tarray_lua.h"
+#include "libtransform/transform_private.h"
 #include "libutil/fdutil.h"
 
 #define FILE_MAX_BYTES (256u * 1024)
@@ -40,13 +39,6 @@
 
 static const struct sandbox_limits limits = {
     .memory = (size_t)1 << 30, .steps = 50000000, .seconds = 10.};
-
-struct script {
-    sandbox_t *sb;
-    lua_State *L;                         /* of `sb` */
-    const struct flux_transform_step *st; /* NULL: no step is being computed */
-    uint64_t epoch;
-};
 
 /* Keys of the registry: the script, the function of the file, the arrays that were put. */
 static const char script_key = 's', function_key = 'f', kept_key = 'k';
@@ -64,7 +56,7 @@ struct view {
 #define ARRAY_NAME "array"
 #define STEP_NAME "step"
 
-static struct script *script_of(lua_State *L)
+struct script *transform_lua_script(lua_State *L)
 {
     struct script *s;
 
@@ -74,12 +66,11 @@ static struct script *script_of(lua_State *L)
     return s;
 }
 
-/* The array at `arg`. */
-static const struct tarray *array_at(lua_State *L, int arg)
+const struct tarray *transform_lua_array(lua_State *L, int arg)
 {
     struct view *v = luaL_checkudata(L, arg, ARRAY_NAME);
 
-    if (v->epoch != 0 && v->epoch != script_of(L)->epoch)
+    if (v->epoch != 0 && v->epoch != transform_lua_script(L)->epoch)
         luaL_error(L, "the array belongs to an earlier step: keep a copy of it");
     sandbox_charge(L, v->a.elems / CHARGE_ELEMS);
     return &v->a;
@@ -87,7 +78,7 @@ static const struct tarray *array_at(lua_State *L, int arg)
 
 static const struct tarray *numbers_at(lua_State *L, int arg)
 {
-    const struct tarray *a = array_at(L, arg);
+    const struct tarray *a = transform_lua_array(L, arg);
 
     if (!tarray_numeric(a->type))
         luaL_error(L, "an array of %s has no numbers", stream_elem_name(a->type));
@@ -267,7 +258,7 @@ static int part_push(lua_State *L, const struct tarray *a, const struct tarray_p
 /* a:copy(), a:rows(), a:columns(), a:transpose() */
 static int m_copy(lua_State *L)
 {
-    const struct tarray *a = array_at(L, 1);
+    const struct tarray *a = transform_lua_array(L, 1);
     struct tarray_part p;
 
     tarray_part_init(&p, a);
@@ -277,7 +268,7 @@ static int m_copy(lua_State *L)
 
 static int m_rows(lua_State *L)
 {
-    const struct tarray *a = array_at(L, 1);
+    const struct tarray *a = transform_lua_array(L, 1);
     struct tarray_part p;
 
     tarray_part_init(&p, a);
@@ -288,7 +279,7 @@ static int m_rows(lua_State *L)
 
 static int m_columns(lua_State *L)
 {
-    const struct tarray *a = array_at(L, 1);
+    const struct tarray *a = transform_lua_array(L, 1);
     struct tarray_part p;
 
     tarray_part_init(&p, a);
@@ -299,7 +290,7 @@ static int m_columns(lua_State *L)
 
 static int m_transpose(lua_State *L)
 {
-    const struct tarray *a = array_at(L, 1);
+    const struct tarray *a = transform_lua_array(L, 1);
     struct tarray_part p;
 
     tarray_part_init(&p, a);
@@ -310,7 +301,7 @@ static int m_transpose(lua_State *L)
 /* a:stride(n), the same in each dimension, or a:stride(n1, n2, ...) */
 static int m_stride(lua_State *L)
 {
-    const struct tarray *a = array_at(L, 1);
+    const struct tarray *a = transform_lua_array(L, 1);
     int n = lua_gettop(L) - 1;
     struct tarray_part p;
 
@@ -344,7 +335,7 @@ static void dims_at(lua_State *L, int arg, const struct tarray *a, uint64_t *out
 /* a:box(start, count [, stride]) */
 static int m_box(lua_State *L)
 {
-    const struct tarray *a = array_at(L, 1);
+    const struct tarray *a = transform_lua_array(L, 1);
     struct tarray_part p;
 
     tarray_part_init(&p, a);
@@ -358,7 +349,7 @@ static int m_box(lua_State *L)
 /* a:table() */
 static int m_table(lua_State *L)
 {
-    const struct tarray *a = array_at(L, 1);
+    const struct tarray *a = transform_lua_array(L, 1);
 
     sandbox_charge(L, a->elems);
     lua_newtable(L);
@@ -389,7 +380,7 @@ static const luaL_Reg methods[] = {
     {NULL, NULL},
 };
 
-static void numbers_push(lua_State *L, const uint64_t *n, unsigned ndims)
+void transform_lua_numbers(lua_State *L, const uint64_t *n, unsigned ndims)
 {
     lua_createtable(L, (int)ndims, 0);
     for (unsigned k = 0; k < ndims; k++) {
@@ -408,7 +399,7 @@ static int array_index(lua_State *L)
     const char *name;
 
     if (ok) {
-        if (v->epoch != 0 && v->epoch != script_of(L)->epoch)
+        if (v->epoch != 0 && v->epoch != transform_lua_script(L)->epoch)
             return luaL_error(L, "the array belongs to an earlier step: keep a copy of it");
         if (i < 0 || (uint64_t)i >= v->a.elems)
             lua_pushnil(L);
@@ -420,11 +411,11 @@ static int array_index(lua_State *L)
     if (strcmp(name, "type") == 0)
         lua_pushstring(L, stream_elem_name(v->a.type));
     else if (strcmp(name, "shape") == 0)
-        numbers_push(L, v->a.count, v->a.ndims);
+        transform_lua_numbers(L, v->a.count, v->a.ndims);
     else if (v->piece && strcmp(name, "offset") == 0)
-        numbers_push(L, v->offset, v->a.ndims);
+        transform_lua_numbers(L, v->offset, v->a.ndims);
     else if (v->piece && strcmp(name, "whole") == 0)
-        numbers_push(L, v->shape, v->a.ndims);
+        transform_lua_numbers(L, v->shape, v->a.ndims);
     else
         lua_getfield(L, lua_upvalueindex(1), name);
     return 1;
@@ -476,7 +467,7 @@ static int array_new(lua_State *L)
 /* The current step; `arg` is its object. */
 static struct script *step_at(lua_State *L, int arg)
 {
-    struct script *s = script_of(L);
+    struct script *s = transform_lua_script(L);
     const uint64_t *epoch = luaL_checkudata(L, arg, STEP_NAME);
 
     if (!s->st || *epoch != s->epoch)
@@ -521,9 +512,10 @@ static int s_get(lua_State *L)
     luaL_argcheck(L, rank >= 0 && rank <= UINT32_MAX, 4, "it is not a rank");
     if (s->st->get(s->st, input, name, (uint32_t)rank, &a) < 0)
         return luaL_error(L, "%s", s->st->why(s->st));
-    if (a.format)
-        return luaL_error(L, "variable '%s' has records: get one of their fields, as '%s.FIELD'",
-                          name, name);
+    if (a.format) {
+        transform_records_push(L, &a);
+        return 1;
+    }
     v = lua_newuserdata(L, sizeof(*v));
     v->a = (struct tarray){.type = stream_elem_by_name(a.type),
                            .ndims = a.ndims,
@@ -564,29 +556,35 @@ static void to_array(lua_State *L, int arg)
     lua_replace(L, arg);
 }
 
+/* Describe the array at `arg`. */
+static void array_get(lua_State *L, int arg, struct flux_transform_array *out)
+{
+    const struct tarray *a = transform_lua_array(L, arg);
+    const struct view *v = lua_touserdata(L, arg);
+
+    *out = (struct flux_transform_array){.type = stream_elem_name(a->type),
+                                         .ndims = a->ndims,
+                                         .columns = a->columns,
+                                         .data = a->data,
+                                         .piece = v->piece};
+    memcpy(out->count, a->count, sizeof(out->count));
+    memcpy(out->shape, v->shape, sizeof(out->shape));
+    memcpy(out->offset, v->offset, sizeof(out->offset));
+}
+
 /* step:put(name, value) */
 static int s_put(lua_State *L)
 {
     const struct script *s = step_at(L, 1);
     const char *name = luaL_checkstring(L, 2);
-    struct flux_transform_array out = {0};
-    const struct tarray *a;
-    const struct view *v;
+    struct flux_transform_array out;
 
     lua_settop(L, 3);
     if (lua_type(L, 3) != LUA_TUSERDATA)
         to_array(L, 3);
-    a = array_at(L, 3);
-    v = lua_touserdata(L, 3);
+    if (!transform_records_get(L, 3, &out))
+        array_get(L, 3, &out);
     keep(L);
-    out.type = stream_elem_name(a->type);
-    out.ndims = a->ndims;
-    out.columns = a->columns;
-    out.data = a->data;
-    memcpy(out.count, a->count, sizeof(out.count));
-    out.piece = v->piece;
-    memcpy(out.shape, v->shape, sizeof(out.shape));
-    memcpy(out.offset, v->offset, sizeof(out.offset));
     if (s->st->put(s->st, name, &out) < 0)
         return luaL_error(L, "%s", s->st->why(s->st));
     return 0;
@@ -656,6 +654,7 @@ static int open_script(lua_State *L)
     lua_pushcfunction(L, array_len);
     lua_setfield(L, -2, "__len");
     metatable(L, STEP_NAME, step_methods, step_index);
+    transform_records_open(L);
     lua_pushcfunction(L, transform_call);
     lua_setglobal(L, "transform");
     lua_pushcfunction(L, array_new);
@@ -674,7 +673,7 @@ static int call_function(lua_State *L)
     if (lua_rawgetp(L, LUA_REGISTRYINDEX, &function_key) != LUA_TFUNCTION)
         return luaL_error(L, "the file does not call transform(function)");
     epoch = lua_newuserdata(L, sizeof(*epoch));
-    *epoch = script_of(L)->epoch;
+    *epoch = transform_lua_script(L)->epoch;
     luaL_setmetatable(L, STEP_NAME);
     lua_call(L, 1, 1);
     lua_pushboolean(L, !(lua_isboolean(L, -1) && !lua_toboolean(L, -1)));
