@@ -70,11 +70,17 @@ static const struct flux_field from_fields[] = {
 };
 static const struct flux_schema from_schema = FLUX_SCHEMA(struct control_number, from_fields);
 
-static const struct flux_field to_fields[] = {
-    FLUX_FIELD_U64(struct control_number, to, FLUX_FIELD_REQUIRED),
+static const struct flux_field skip_fields[] = {
+    FLUX_FIELD_U64(struct control_skip, to, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct control_skip, seq, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_BOOL(struct control_skip, run, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct control_skip, gone, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_ARRAY_OF(struct control_skip, incarnations, FLUX_FIELD_OPTIONAL,
+                        &overlay_incarnation_schema),
+    FLUX_FIELD_ARRAY_OF(struct control_skip, moved, FLUX_FIELD_REQUIRED, &control_moved_schema),
     FLUX_FIELD_END,
 };
-static const struct flux_schema to_schema = FLUX_SCHEMA(struct control_number, to_fields);
+static const struct flux_schema skip_schema = FLUX_SCHEMA(struct control_skip, skip_fields);
 
 static const struct flux_field last_fields[] = {
     FLUX_FIELD_U64(struct control_number, last, FLUX_FIELD_REQUIRED),
@@ -212,8 +218,10 @@ const struct flux_method control_down[CONTROL_NDOWN + 1] = {
                                   "session goes on without this subtree; alone: only the sender "
                                   "leaves, and the receiver connects to a broker above it"},
     [CONTROL_SKIP] = {.topic = "event.skip",
-                      .request = &to_schema,
-                      .what = "the events up to this one are no longer kept"},
+                      .request = &skip_schema,
+                      .what = "the events up to this one are no longer kept; seq: the newest one, "
+                              "up to which run (the session runs), gone (ranks that are not up), "
+                              "incarnations and moved say what has happened"},
     [CONTROL_REPLAYED] = {.topic = "event.replayed",
                           .request = &last_schema,
                           .what = "end of a part of the replay; last is the newest event"},

@@ -58,11 +58,20 @@ struct control_welcome {
     json_t *incarnations; /* array of struct overlay_incarnation, of those above 1; NULL: none */
 };
 
-/* Each message with numbers has some of these members. */
+/* Each message with numbers has one of these members. */
 struct control_number {
     uint64_t from;
-    uint64_t to;
     uint64_t last;
+};
+
+/* Which events the child does not get, and what has happened up to the newest one (core_view.c). */
+struct control_skip {
+    uint64_t to;
+    uint64_t seq;
+    bool run;
+    const char *gone;
+    json_t *incarnations; /* array of struct overlay_incarnation; NULL: all are the first */
+    json_t *moved;        /* array of struct control_moved */
 };
 
 /* Each message with text has one of these members, which points into the decoded message. */

@@ -5,7 +5,7 @@
  * tell: a rank may have been lost, and may have come back, below another broker.  So this file
  * collects what the events overlay.up and overlay.down announce of all ranks.  A broker that joins
  * late gets the incarnations with its welcome, and the lost ranks with the event that announces
- * it.
+ * it; one that has missed events gets both with the message that says so (core_view.c).
  *
  * Invariants:
  *  1. A rank without an entry in `incarnations` is the first incarnation of its rank, or was never
@@ -34,16 +34,20 @@ static void out_of_memory(const core_t *c)
              c->cfg.rank);
 }
 
-void census_up(core_t *c, const idset_t *ranks, uint32_t incarnation)
+void census_note(core_t *c, const idset_t *ranks, uint32_t incarnation)
 {
     struct census *s = c->census;
 
-    if (idset_subtract(s->gone, ranks) < 0)
-        out_of_memory(c);
     for (uint32_t r = idset_first(ranks); r != IDSET_NONE; r = idset_next(ranks, r)) {
         if (hmap_put_u64(s->incarnations, r, (void *)(uintptr_t)incarnation) < 0)
             out_of_memory(c);
     }
+}
+
+void census_up(core_t *c, const idset_t *ranks)
+{
+    if (idset_subtract(c->census->gone, ranks) < 0)
+        out_of_memory(c);
 }
 
 void census_down(core_t *c, const idset_t *ranks)
@@ -62,6 +66,11 @@ uint32_t census_incarnation(const core_t *c, uint32_t rank)
 bool census_is_gone(const core_t *c, uint32_t rank)
 {
     return idset_test(c->census->gone, rank);
+}
+
+const idset_t *census_gone(const core_t *c)
+{
+    return c->census->gone;
 }
 
 /* --- the welcome --- */

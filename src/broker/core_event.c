@@ -9,7 +9,7 @@
  *
  *    to parent    "event.replay"   {"from":n}    send the events that you have from n on again
  *    to child     the events themselves, in order, on the tree plane
- *                 "event.skip"     {"to":n}      events up to n are no longer kept
+ *                 "event.skip"     {"to":n,...}  events up to n are no longer kept (core_view.c)
  *                 "event.replayed" {"last":n}    end of a part of the replay; n is the newest
  *                 "event.last"     {"last":n}    by now you should have all events up to n
  *                 "event.cut"      {"last":n}    no event follows n: a parent above is lost
@@ -134,14 +134,15 @@ static uint64_t fetch_next(const core_t *c)
 static void fetch_skip(core_t *c, uint64_t to)
 {
     struct event_log *l = c->events;
-    struct control_number n = {.to = to < log_first(l) ? to : log_first(l) - 1};
 
+    if (to >= log_first(l))
+        to = log_first(l) - 1;
     for (uint32_t i = 0; i < c->nchildren; i++) {
         struct peer *p = c->children[i];
 
-        if (p->wants > 0 && p->wants <= n.to) {
-            overlay_send(c, p, &control_down[CONTROL_SKIP], &n);
-            p->wants = n.to + 1;
+        if (p->wants > 0 && p->wants <= to) {
+            view_send(c, p, to);
+            p->wants = to + 1;
         }
     }
 }
@@ -527,8 +528,8 @@ void event_replay(core_t *c, struct peer *child, uint64_t from)
         return;
     }
     if (from < first) {
-        n.to = first - 1;
-        overlay_send(c, child, &control_down[CONTROL_SKIP], &n);
+        if (view_send(c, child, first - 1) < 0)
+            return;
         from = first;
     }
     if (from <= l->last && eventlog_each(l->past, from - first, replay_one, &r) < 0)
@@ -536,10 +537,10 @@ void event_replay(core_t *c, struct peer *child, uint64_t from)
     overlay_send(c, child, &control_down[CONTROL_REPLAYED], &n);
 }
 
-void event_skip(core_t *c, uint64_t to)
+void event_skip(core_t *c, const struct control_skip *skip)
 {
     struct event_log *l = c->events;
-    uint64_t from = l->last + 1;
+    uint64_t from = l->last + 1, to = skip->to;
 
     if (l->fetching)
         fetch_skip(c, to);
@@ -552,9 +553,9 @@ void event_skip(core_t *c, uint64_t to)
     eventlog_clear(l->past);
     l->last = to;
     c->stats.events_lost += to - from + 1;
+    view_take(c, skip);
     deliver_lost(c, from, to, to);
     tell_children(c, &control_down[CONTROL_LAST], to);
-    return_skipped(c);
     cut_reached(c);
 }
 

@@ -177,6 +177,14 @@ static struct control_moved move_of(const core_t *c, uint32_t rank)
         .rank = rank, .parent = topology_parent(overlay_tree(c), rank), .move = number};
 }
 
+/* Add the last move of a rank. */
+static int list_move(const core_t *c, json_t *list, uint32_t rank)
+{
+    struct control_moved m = move_of(c, rank);
+
+    return json_array_append_new(list, flux_schema_encode_json(&control_moved_schema, &m));
+}
+
 json_t *heal_moved(const core_t *c)
 {
     json_t *list;
@@ -184,9 +192,7 @@ json_t *heal_moved(const core_t *c)
     if (idset_empty(c->moved) || !(list = json_array()))
         return NULL;
     for (uint32_t r = idset_first(c->moved); r != IDSET_NONE; r = idset_next(c->moved, r)) {
-        struct control_moved m = move_of(c, r);
-
-        if (json_array_append_new(list, flux_schema_encode_json(&control_moved_schema, &m)) < 0) {
+        if (list_move(c, list, r) < 0) {
             json_decref(list);
             return NULL;
         }
@@ -194,20 +200,20 @@ json_t *heal_moved(const core_t *c)
     return list;
 }
 
-static void take_moved(core_t *c, json_t *list)
+json_t *heal_all_moves(const core_t *c)
 {
-    json_t *o;
-    size_t i;
+    json_t *list = json_array();
+    size_t pos = 0;
+    uint64_t rank;
+    void *number;
 
-    json_array_foreach(list, i, o)
-    {
-        struct control_moved m = {0};
-
-        if (flux_schema_decode_json(&control_moved_schema, o, &m, NULL) == 0)
-            move(c, m.rank, m.parent, m.move);
-        else
-            core_log(c, LOG_ERR, "rank %u cannot read which ranks have moved", c->cfg.rank);
+    while (list && hmap_next(c->move_of, &pos, NULL, &rank, &number)) {
+        if (list_move(c, list, (uint32_t)rank) < 0) {
+            json_decref(list);
+            list = NULL;
+        }
     }
+    return list;
 }
 
 /* Report a move: the root publishes it, and every other broker reports it to its parent, if it has
@@ -306,29 +312,23 @@ static void keep_pending(const core_t *c, idset_t *sub)
     idset_destroy(all);
 }
 
-void heal_moved_event(core_t *c, const flux_msg_t *event)
+/* The session counts this rank as moved. */
+static void has_moved(core_t *c, const struct control_moved *m)
 {
-    struct overlay_moved in = {0};
-    errmsg_t err = {""};
-    size_t len;
-    const char *json = flux_msg_payload(event, &len);
-    json_t *owner = flux_schema_decode(&overlay_moved_schema, json ? json : "", len, &in, &err);
     uint32_t me = c->cfg.rank;
     idset_t *sub = NULL;
 
-    if (!owner)
-        core_log(c, LOG_ERR, "rank %u cannot read the event overlay.moved: %s", me, err.text);
-    else if (in.rank != me && !topology_is_ancestor(overlay_tree(c), me, in.parent) &&
-             (topology_is_ancestor(overlay_tree(c), me, in.rank) ||
-              (c->pending && idset_test(c->pending, in.rank))))
-        sub = topology_subtree(overlay_tree(c), in.rank);
-    if (owner && in.move >= move_of(c, in.rank).move)
-        (void)idset_clear(c->untold, in.rank); /* else it is told once more */
-    if (owner && move(c, in.rank, in.parent, in.move)) {
-        bool put_back = (in.move & MOVES_MAX) == MOVES_MAX;
+    if (m->rank != me && !topology_is_ancestor(overlay_tree(c), me, m->parent) &&
+        (topology_is_ancestor(overlay_tree(c), me, m->rank) ||
+         (c->pending && idset_test(c->pending, m->rank))))
+        sub = topology_subtree(overlay_tree(c), m->rank);
+    if (m->move >= move_of(c, m->rank).move)
+        (void)idset_clear(c->untold, m->rank); /* else it is told once more */
+    if (move(c, m->rank, m->parent, m->move)) {
+        bool put_back = (m->move & MOVES_MAX) == MOVES_MAX;
 
         if (!put_back && !core_is_root(c)) /* it lives, though the connection to it was lost here */
-            lives_elsewhere(c, in.rank);
+            lives_elsewhere(c, m->rank);
         /* A lost rank is put back into its place: its orphans still wait here. */
         if (sub && c->pending && put_back)
             (void)idset_subtract(sub, c->pending);
@@ -337,10 +337,52 @@ void heal_moved_event(core_t *c, const flux_msg_t *event)
         if (sub)
             moved_away(c, sub);
     }
+    idset_destroy(sub);
+}
+
+void heal_moved_event(core_t *c, const flux_msg_t *event)
+{
+    struct overlay_moved in = {0};
+    errmsg_t err = {""};
+    size_t len;
+    const char *json = flux_msg_payload(event, &len);
+    json_t *owner = flux_schema_decode(&overlay_moved_schema, json ? json : "", len, &in, &err);
+
+    if (owner) {
+        struct control_moved m = {.rank = in.rank, .parent = in.parent, .move = in.move};
+
+        has_moved(c, &m);
+    } else {
+        core_log(c, LOG_ERR, "rank %u cannot read the event overlay.moved: %s", c->cfg.rank,
+                 err.text);
+    }
     if (owner && !core_is_root(c))
         restore_plan(c); /* the broker of a guest's place may have moved to its own place */
-    idset_destroy(sub);
     json_decref(owner);
+}
+
+/* Handle each move of a list. */
+static void take_moves(core_t *c, json_t *list,
+                       void (*take)(core_t *, const struct control_moved *))
+{
+    json_t *o;
+    size_t i;
+
+    json_array_foreach(list, i, o)
+    {
+        struct control_moved m = {0};
+
+        if (flux_schema_decode_json(&control_moved_schema, o, &m, NULL) == 0)
+            take(c, &m);
+        else
+            core_log(c, LOG_ERR, "rank %u cannot read which ranks have moved", c->cfg.rank);
+    }
+}
+
+void heal_take_moves(core_t *c, json_t *list)
+{
+    take_moves(c, list, has_moved);
+    restore_plan(c);
 }
 
 /* Returns whether a lost rank has to stay below the broker that has had it as a guest: orphans
@@ -385,6 +427,11 @@ bool heal_move(core_t *c, const struct control_moved *m)
     return move(c, m->rank, m->parent, m->move);
 }
 
+static void note_move(core_t *c, const struct control_moved *m)
+{
+    (void)heal_move(c, m);
+}
+
 void heal_tell_again(core_t *c)
 {
     idset_t *ranks = idset_copy(c->moved);
@@ -410,9 +457,9 @@ void heal_tell_again(core_t *c)
 
 void heal_up(core_t *c, const idset_t *ranks, uint32_t incarnation)
 {
+    census_note(c, ranks, incarnation);
     if (!heal_can(c))
         return;
-    census_up(c, ranks, incarnation);
     for (uint32_t r = idset_first(ranks); r != IDSET_NONE; r = idset_next(ranks, r)) {
         /* Some brokers may not know yet where the earlier incarnation was. */
         if (r != 0 && move(c, r, topology_parent(c->topo, r), incarnation << MOVES_BITS))
@@ -430,7 +477,7 @@ void heal_welcomed(core_t *c, json_t *above, json_t *moved)
 
     if (!heal_can(c))
         return;
-    take_moved(c, moved);
+    take_moves(c, moved, note_move);
     json_decref(c->above);
     c->above = json_incref(above);
     json_decref(c->cards);

@@ -34,10 +34,9 @@
  * Invariants:
  *  1. An ancestor welcomes the broker only if the session runs, no rank between the two is up or
  *     joins, and the loss of the earlier broker of this rank has been announced, or the rank was
- *     never up.  Each broker knows from events which ranks are not up (core_census.c); after lost
- *     events it does not know, and refuses.  The root also welcomes it before the session runs,
- *     when boot_timeout has passed and the quorum is not reached: ranks that are not up yet are
- *     absent.
+ *     never up.  Each broker knows from events which ranks are not up (core_census.c).  The root
+ *     also welcomes it before the session runs, when boot_timeout has passed and the quorum is not
+ *     reached: ranks that are not up yet are absent.
  *  2. From its welcome until overlay.up, the broker is below the ancestor in the trees of both, by
  *     a place without a number (heal_place()).  With overlay.up, or overlay.run if the rank is up
  *     by then, the place becomes the first move of the new incarnation, which both number alike,
@@ -69,7 +68,6 @@ struct late {
     double pause;
     double began; /* when the present candidate was tried */
     bool placed;  /* this broker is below an ancestor, and that is not its first move yet */
-    bool unsure;  /* events were lost: the census may be wrong */
 };
 
 /* --- the broker that joins --- */
@@ -203,11 +201,6 @@ bool late_accepts(core_t *c, const struct peer *p, errmsg_t *why)
         errmsg_set(why, "rank %u takes over no rank now", c->cfg.rank);
         return false;
     }
-    if (c->late->unsure) {
-        errmsg_set(why, "rank %u has missed events, and does not know which ranks are up",
-                   c->cfg.rank);
-        return false;
-    }
     for (uint32_t r = topology_parent(c->topo, p->rank); r != c->cfg.rank;
          r = topology_parent(c->topo, r)) {
         if (!is_down(c, r)) {
@@ -288,16 +281,6 @@ void late_down(core_t *c, const idset_t *ranks)
 {
     if (heal_can(c))
         find_keys(c, ranks);
-}
-
-void late_unsure(core_t *c)
-{
-    if (core_is_root(c) || c->late->unsure)
-        return;
-    c->late->unsure = true;
-    core_log(c, LOG_WARNING,
-             "rank %u has missed events: ranks below it whose parents are lost join elsewhere",
-             c->cfg.rank);
 }
 
 /* The places of these ranks become moves. */

@@ -574,7 +574,7 @@ static void replay_cb(core_t *c, struct peer *p, const void *in, const flux_msg_
 
 static void skip_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
 {
-    event_skip(c, ((const struct control_number *)in)->to);
+    event_skip(c, in);
 }
 
 static void replayed_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
@@ -637,6 +637,7 @@ void overlay_control(core_t *c, struct peer *from, const flux_msg_t *msg)
         struct control_expected expected;
         struct control_card card;
         struct control_number number;
+        struct control_skip skip;
         struct control_text text;
         struct control_changes changes;
         struct control_down_order shutdown;
@@ -674,6 +675,8 @@ void overlay_event(core_t *c, const flux_msg_t *event)
     const char *topic = flux_msg_topic(event);
     bool run = strcmp(topic, "overlay.run") == 0;
 
+    if (view_includes(c, event))
+        return;
     if (strcmp(topic, "overlay.down") == 0)
         return_down(c, event);
     if (strcmp(topic, "overlay.up") == 0)

@@ -12,6 +12,7 @@
  *     core_successor.c the successor on the ring, when its rank comes back
  *     core_heal.c      subtrees that have lost the broker above them
  *     core_census.c    the incarnation of each rank
+ *     core_view.c      what brokers that have missed events learn
  *     core_late.c      ranks that join while the broker above them is dead
  *     core_keys.c      public keys of the ranks below
  *     core_restore.c   subtrees that return to their places
@@ -245,6 +246,7 @@ struct core {
     void *trace_arg;
 
     uint64_t hash_seed;
+    uint64_t view;    /* newest event whose contents the parent has told (core_view.c) */
     uint64_t session; /* names this start of the session; 0: no welcome yet */
     struct core_stats stats;
 };
@@ -314,7 +316,7 @@ int event_publish_json(core_t *c, const char *topic, const char *json);
 void event_set_last(core_t *c, uint64_t seq); /* at the welcome: earlier events do not matter */
 void event_replay(core_t *c, struct peer *child, uint64_t from);
 void event_replayed(core_t *c, uint64_t last);
-void event_skip(core_t *c, uint64_t to);
+void event_skip(core_t *c, const struct control_skip *skip);
 void event_moving(core_t *c); /* the present parent will not answer any longer */
 void event_moved(core_t *c,
                  uint64_t last); /* there is another parent, which has sent events to `last` */
@@ -421,6 +423,9 @@ void heal_stop(core_t *c);
 void heal_welcomed(core_t *c, json_t *above, json_t *moved);
 /* Return an array of struct control_moved, which the caller releases.  NULL: none, or ENOMEM. */
 json_t *heal_moved(const core_t *c);
+/* Likewise, with ranks that have returned to their places.  NULL: ENOMEM. */
+json_t *heal_all_moves(const core_t *c);
+void heal_take_moves(core_t *c, json_t *list); /* the session counts these ranks as moved */
 /* Handle the loss of a child.  Returns true if only the ranks below it that are not up are lost
  * with it now, and this broker waits for the others. */
 bool heal_child_lost(core_t *c, struct peer *p, enum rank_state how, const char *why);
@@ -473,11 +478,13 @@ uint32_t heal_number(const core_t *c);
 /* core_census.c: what events, and the welcome, say of all ranks */
 int census_init(core_t *c);
 void census_destroy(core_t *c);
-void census_up(core_t *c, const idset_t *ranks, uint32_t incarnation);
+void census_note(core_t *c, const idset_t *ranks, uint32_t incarnation);
+void census_up(core_t *c, const idset_t *ranks);
 void census_down(core_t *c, const idset_t *ranks);
 uint32_t census_incarnation(const core_t *c, uint32_t rank);
 /* Returns whether the session counts the rank as lost, left or absent. */
 bool census_is_gone(const core_t *c, uint32_t rank);
+const idset_t *census_gone(const core_t *c);
 /* The incarnations above 1: an array of struct overlay_incarnation, which the caller releases, and
  * their use in a welcome.  NULL: none, or ENOMEM, which is logged. */
 json_t *census_list(const core_t *c);
@@ -502,7 +509,6 @@ void late_lost(core_t *c, struct peer *p); /* a child is lost, perhaps one that 
 /* Handle an event which announces that these ranks are not up, or up. */
 void late_down(core_t *c, const idset_t *ranks);
 void late_up(core_t *c, const idset_t *ranks);
-void late_unsure(core_t *c);  /* events are lost */
 void late_run(core_t *c);     /* the session runs, and this broker with it */
 void late_missing(core_t *c); /* the root: boot_timeout has passed */
 
@@ -585,14 +591,16 @@ char *keys_text(core_t *c, const idset_t *ranks);
 /* Note which of these ranks, a child and all ranks below, need an event that announces their
  * loss. */
 void return_await(core_t *c, struct peer *p, const idset_t *subtree);
-/* Events are lost, perhaps those that announce the loss of ranks: stop waiting for these events. */
-void return_skipped(core_t *c);
 /* Returns whether it is too early to welcome this child. */
 bool return_must_wait(const core_t *c, const struct peer *p, bool moved);
 void return_runs(core_t *c); /* this broker is up; it may have joined late */
 void return_down(core_t *c, const flux_msg_t *event);
 /* Handle overlay.up.  Returns true if this broker is up, and the session runs. */
 bool return_up(core_t *c, const flux_msg_t *event);
+/* These ranks are not up; `absent`: they have never been. */
+void return_is_down(core_t *c, const idset_t *ranks, bool absent);
+/* These ranks are up again; `lost`: all that are not up. */
+void return_is_up(core_t *c, const idset_t *ranks, const idset_t *lost);
 /* The root: publish that these ranks (the set is emptied), which were not up, are up. */
 void return_publish(core_t *c, idset_t *back);
 
@@ -605,6 +613,14 @@ void successor_down(core_t *c, const idset_t *ranks, bool absent);
 void successor_up(core_t *c, const idset_t *ranks);
 /* Handle the request overlay.address. */
 void successor_address_cb(flux_t *h, const flux_msg_t *req, void *arg);
+
+/* core_view.c */
+/* Tell a child what has happened in events up to `to`, which it does not get.  -1: nothing was
+ * sent. */
+int view_send(core_t *c, struct peer *child, uint64_t to);
+void view_take(core_t *c, const struct control_skip *in);
+/* Returns whether this broker knows what the event says. */
+bool view_includes(const core_t *c, const flux_msg_t *event);
 
 /* core_trace.c: each is called only when c->trace is not NULL */
 /* The origin of a response; all NULL: this broker. */

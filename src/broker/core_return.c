@@ -27,7 +27,7 @@
  *
  * Invariants:
  *  1. A broker welcomes the next incarnation of a child only after it has passed on the event that
- *     announced the loss of the earlier one, or has announced that events are lost.  So a service
+ *     announced the loss of the earlier one, or has been told of it (core_view.c).  So a service
  *     between it and rank 0 is notified of the loss before it gets a message of the new broker.  A
  *     broker that has joined late itself does not welcome a child before the event which says that
  *     it is up, because that event lists the lost ranks.
@@ -64,7 +64,7 @@ void return_await(core_t *c, struct peer *p, const idset_t *subtree)
     p->await = reported;
 }
 
-/* Note an event that announces the loss of ranks; NULL: of all ranks that are awaited. */
+/* Note that the loss of ranks has been announced. */
 static void announced(core_t *c, const idset_t *ranks)
 {
     for (uint32_t i = 0; i < c->nchildren; i++) {
@@ -72,19 +72,12 @@ static void announced(core_t *c, const idset_t *ranks)
 
         if (!p->await)
             continue;
-        if (ranks && idset_subtract(p->await, ranks) == 0 && !idset_empty(p->await))
+        if (idset_subtract(p->await, ranks) == 0 && !idset_empty(p->await))
             continue;
         idset_destroy(p->await);
         p->await = NULL;
         join_hello_again(c, p);
     }
-}
-
-void return_skipped(core_t *c)
-{
-    late_unsure(c);
-    announced(c, NULL);
-    heal_heard(c, NULL);
 }
 
 bool return_must_wait(const core_t *c, const struct peer *p, bool moved)
@@ -168,6 +161,22 @@ static idset_t *read_ranks(core_t *c, const char *topic, const char *text, const
     return ids;
 }
 
+void return_is_down(core_t *c, const idset_t *ranks, bool absent)
+{
+    census_down(c, ranks);
+    successor_down(c, ranks, absent);
+    not_there(c, ranks, absent);
+    late_down(c, ranks);
+    announced(c, ranks);
+    heal_announced(c, ranks);
+    heal_heard(c, ranks);
+    (void)idset_subtract(c->untold, ranks); /* where they were does not matter */
+    /* Its connection with an earlier parent was lost, and this was reported, when it had found this
+     * parent already. */
+    if (!absent && c->state == CORE_RUN && idset_test(ranks, c->cfg.rank))
+        overlay_counted_lost(c, "the session counts this broker as lost");
+}
+
 void return_down(core_t *c, const flux_msg_t *event)
 {
     struct overlay_down in = {0};
@@ -176,24 +185,26 @@ void return_down(core_t *c, const flux_msg_t *event)
     const char *json = flux_msg_payload(event, &len);
     json_t *owner = flux_schema_decode(&overlay_down_schema, json ? json : "", len, &in, &err);
     idset_t *ranks = read_ranks(c, "overlay.down", owner ? in.ranks : NULL, err.text);
-    bool absent = owner && in.state && strcmp(in.state, "absent") == 0;
 
-    if (ranks) {
-        census_down(c, ranks);
-        successor_down(c, ranks, absent);
-        not_there(c, ranks, absent);
-        late_down(c, ranks);
-        announced(c, ranks);
-        heal_announced(c, ranks);
-        heal_heard(c, ranks);
-        (void)idset_subtract(c->untold, ranks); /* where they were does not matter */
-        /* Its connection with an earlier parent was lost, and this was reported, when it had found
-         * this parent already. */
-        if (!absent && c->state == CORE_RUN && idset_test(ranks, c->cfg.rank))
-            overlay_counted_lost(c, "the session counts this broker as lost");
-    }
+    if (ranks)
+        return_is_down(c, ranks, in.state && strcmp(in.state, "absent") == 0);
     idset_destroy(ranks);
     json_decref(owner);
+}
+
+void return_is_up(core_t *c, const idset_t *ranks, const idset_t *lost)
+{
+    census_up(c, ranks);
+    late_up(c, ranks);
+    heal_heard(c, ranks); /* earlier incarnations, whose loss another broker has reported */
+    restore_back(c, ranks);
+    successor_up(c, ranks);
+    if (lost && idset_test(ranks, c->cfg.rank)) {
+        census_down(c, lost);
+        not_there(c, lost, false);
+        late_down(c, lost);
+        await_others(c, lost);
+    }
 }
 
 bool return_up(core_t *c, const flux_msg_t *event)
@@ -205,21 +216,12 @@ bool return_up(core_t *c, const flux_msg_t *event)
     json_t *owner = flux_schema_decode(&overlay_up_schema, json ? json : "", len, &in, &err);
     idset_t *ranks = read_ranks(c, "overlay.up", owner ? in.ranks : NULL, err.text);
     bool own = ranks && idset_test(ranks, c->cfg.rank);
-    bool run = own && (!in.state || strcmp(in.state, core_state_name(CORE_RUN)) == 0);
     idset_t *lost = own ? read_ranks(c, "overlay.up", in.lost, err.text) : NULL;
+    bool run = own && (!in.state || strcmp(in.state, core_state_name(CORE_RUN)) == 0);
 
     if (ranks) {
         heal_up(c, ranks, in.incarnation);
-        late_up(c, ranks);
-        heal_heard(c, ranks); /* earlier incarnations, whose loss another broker has reported */
-        restore_back(c, ranks);
-        successor_up(c, ranks);
-        if (own && lost) {
-            census_down(c, lost);
-            not_there(c, lost, false);
-            late_down(c, lost);
-            await_others(c, lost);
-        }
+        return_is_up(c, ranks, lost);
     }
     idset_destroy(lost);
     idset_destroy(ranks);

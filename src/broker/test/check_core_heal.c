@@ -546,7 +546,6 @@ END_TEST
 static void hello(struct cluster *cl, uint32_t to, uint32_t from, const char *below,
                   unsigned incarnation, bool foreign)
 {
-    flux_msg_t *msg = flux_msg_create(FLUX_MSG_CONTROL, "overlay.hello");
     unsigned long long session = core_session_id(cl->nodes[to].core) + foreign;
     char json[200];
 
@@ -554,9 +553,7 @@ static void hello(struct cluster *cl, uint32_t to, uint32_t from, const char *be
              "{\"rank\":%u,\"size\":%u,\"topology\":\"chain\",\"version\":1,\"below\":\"%s\","
              "\"incarnation\":%u,\"session\":%llu}",
              from, cl->size, below, incarnation, session);
-    ck_assert_int_eq(flux_msg_set_json(msg, json), 0);
-    flux_msg_set_term(msg, FLUX_TERM_FIRST);
-    core_link_input(cl->nodes[to].core, CORE_TREE, from, msg);
+    control(cl, to, from, "overlay.hello", json);
 }
 
 /* Who belongs to another session, lies about what is below it, is not the incarnation that is

@@ -13,16 +13,6 @@ static void expect_ranks(const idset_t *ids, const char *want)
     free(s);
 }
 
-static void control(struct cluster *cl, uint32_t to, uint32_t from, const char *topic,
-                    const char *json)
-{
-    flux_msg_t *msg = flux_msg_create(FLUX_MSG_CONTROL, topic);
-
-    ck_assert_int_eq(flux_msg_set_json(msg, json), 0);
-    flux_msg_set_term(msg, FLUX_TERM_FIRST);
-    core_link_input(cl->nodes[to].core, CORE_TREE, from, msg);
-}
-
 /* Every broker says hello, ready and goodbye once, whatever the size. */
 START_TEST(up_and_down)
 {
@@ -485,7 +475,8 @@ START_TEST(back_skipped)
     cl_restart(cl, 3);
     cl_pump(cl);
     ck_assert_int_eq(core_state(cl->nodes[3].core), CORE_JOIN);
-    control(cl, 2, 1, "event.skip", "{\"to\":9}");
+    control(cl, 2, 1, "event.skip",
+            "{\"to\":9,\"seq\":9,\"run\":true,\"gone\":\"3\",\"moved\":[]}");
     cl_pump(cl);
     ck_assert_int_eq(core_state(cl->nodes[3].core), CORE_WIRED);
     ck_assert_uint_eq(core_event_seq(cl->nodes[3].core), 9);

@@ -780,6 +780,17 @@ static inline void expect_answer(struct party *p, size_t n, int errnum, const ch
     ck_assert_uint_eq(flux_msg_route_count(msg), 0);
 }
 
+/* A control message from a neighbor in the tree. */
+static inline void control(struct cluster *cl, uint32_t to, uint32_t from, const char *topic,
+                           const char *json)
+{
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_CONTROL, topic);
+
+    ck_assert_int_eq(flux_msg_set_json(msg, json), 0);
+    flux_msg_set_term(msg, FLUX_TERM_FIRST);
+    core_link_input(cl->nodes[to].core, CORE_TREE, from, msg);
+}
+
 static inline uint64_t cl_inflight(struct cluster *cl)
 {
     uint64_t sum = 0;
