@@ -5,16 +5,6 @@
 #include "heal_bed.h"
 #include "libutil/test/suite.h"
 
-static void control(struct cluster *cl, uint32_t to, uint32_t from, const char *topic,
-                    const char *json)
-{
-    flux_msg_t *msg = flux_msg_create(FLUX_MSG_CONTROL, topic);
-
-    ck_assert_int_eq(flux_msg_set_json(msg, json), 0);
-    flux_msg_set_term(msg, FLUX_TERM_FIRST);
-    core_link_input(cl->nodes[to].core, CORE_TREE, from, msg);
-}
-
 /* Rank 2 waits for rank 4, which has lost rank 3; meanwhile rank 1 reports the loss of rank 4.
  * Rank 2 does not report it again, and does not wait for an event on it when rank 3 comes back. */
 START_TEST(announced)
