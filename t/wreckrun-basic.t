@@ -76,6 +76,10 @@ is "$out" /usr "--chdir"
 run env COLOR=blue TASTE=sour "$FLUX" wreckrun -n1 --env=TASTE=sweet --env=SIZE='a b' --env=-HOME \
     sh -c 'echo $COLOR $TASTE $SIZE ${HOME-none}'
 is "$out" "blue sweet a b none" "the environment is this one; --env sets and removes"
+run "$FLUX" wreckrun -n1 --share-connections sh -c 'echo ${FLUX_STREAM_SHARE-none}' : sh -c 'echo ${FLUX_STREAM_SHARE-none}'
+is "$out" "$(printf 'yes\nyes')" "--share-connections is for the streams of all tasks"
+run "$FLUX" wreckrun -n1 sh -c 'echo ${FLUX_STREAM_SHARE-none}'
+is "$out" none "without it, the session decides"
 run env PMIX_NAMESPACE=x PMI_FD=77 "$FLUX" wreckrun --mpi=pmi -n1 sh -c 'echo $PMI_FD ${PMIX_NAMESPACE-none}'
 is "$out" "3 none" "what an outer launcher said about PMI is not passed on"
 run env PMIX_NAMESPACE=x PMIX_SERVER_URI3=x "$FLUX" wreckrun -n1 sh -c 'env | grep -c "^PMIX_.*=x"'

@@ -283,6 +283,12 @@ static int take_env(jobopts_t *jo, const char *what, const char *val, void *dst)
     return rc;
 }
 
+/* What programs that open streams look for: libstream/stream_way.c. */
+static int take_share(jobopts_t *jo, const char *what, const char *val, void *dst)
+{
+    return strvec_setenv(jo->env, "FLUX_STREAM_SHARE", "yes") < 0 ? jobopts_no_memory(jo) : 0;
+}
+
 static int take_ranks(jobopts_t *jo, const char *what, const char *val, void *dst)
 {
     errmsg_t err;
@@ -596,6 +602,7 @@ static const struct {
     ROW(JOBOPTS_KEY_BEGIN, "--begin-time", take_begin, begin),
     ROW(JOBOPTS_KEY_REQUEUE, "--requeue", take_flag, options.requeue),
     ROW(JOBOPTS_KEY_ENV, "--env", take_env, env),
+    ROW(JOBOPTS_KEY_SHARE, "--share-connections", take_share, env),
     ROW(JOBOPTS_KEY_CHDIR, "--chdir", take_path, chdir),
     ROW('i', "--input", take_path, in),
     ROW('O', "--output", take_path, out),

@@ -45,6 +45,7 @@ enum {
     JOBOPTS_KEY_BEGIN,
     JOBOPTS_KEY_NAME,
     JOBOPTS_KEY_ENV,
+    JOBOPTS_KEY_SHARE,
     JOBOPTS_KEY_CHDIR,
     JOBOPTS_KEY_STDIN,
     JOBOPTS_KEY_LAYOUT,
@@ -84,6 +85,8 @@ enum {
 #define JOBOPTS_TASKS                                                                             \
     CMD_OPT_HEADING("Tasks"),                                                                     \
     {JOBOPTS_KEY_ENV, "env", "NAME=VALUE", "set a variable for the tasks; -NAME removes one"},    \
+    {JOBOPTS_KEY_SHARE, "share-connections", NULL,                                                \
+     "let streams of the tasks share one TCP connection with each host"},                         \
     {JOBOPTS_KEY_CHDIR, "chdir", "DIR",                                                           \
      "working directory of the tasks (default: the current directory)"},                          \
     {JOBOPTS_KEY_LAYOUT, "layout", "HOW",                                                         \
