@@ -51,9 +51,7 @@ START_TEST(overtaken)
     ck_assert(core_peer_adopt(above->core, 4));
     core_peer_back(above->core, CORE_TREE, 4);
     core_child_event_up(above->core, 4);
-    control(cl, 1, 4, "overlay.hello",
-            "{\"rank\":4,\"size\":5,\"topology\":\"chain\",\"version\":1,\"below\":\"4\","
-            "\"incarnation\":1,\"move\":65537}");
+    hello(cl, 1, 4, "4", 1, false);
     cl_sleep(cl, 2.);
     ck_assert_uint_eq(parent_of(cl, 2, 4), 1);
     if (_i) {

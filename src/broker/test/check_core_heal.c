@@ -543,19 +543,6 @@ START_TEST(two_again)
 }
 END_TEST
 
-static void hello(struct cluster *cl, uint32_t to, uint32_t from, const char *below,
-                  unsigned incarnation, bool foreign)
-{
-    unsigned long long session = core_session_id(cl->nodes[to].core) + foreign;
-    char json[200];
-
-    snprintf(json, sizeof(json),
-             "{\"rank\":%u,\"size\":%u,\"topology\":\"chain\",\"version\":1,\"below\":\"%s\","
-             "\"incarnation\":%u,\"session\":%llu}",
-             from, cl->size, below, incarnation, session);
-    control(cl, to, from, "overlay.hello", json);
-}
-
 /* Who belongs to another session, lies about what is below it, is not the incarnation that is
  * known, or counts as lost, is refused. */
 START_TEST(refused)

@@ -49,8 +49,8 @@ START_TEST(requests_wait)
     core_local_ready(cl->nodes[2].core);
     while (!strstr(cl->nodes[0].log, "rank 2 came back"))
         ck_assert(cl_step(cl));
-    while (cl->nodes[1].life == 0 && core_event_seq(cl->nodes[1].core) <
-           core_event_seq(cl->nodes[0].core))
+    while (cl->nodes[1].life == 0 &&
+           core_event_seq(cl->nodes[1].core) < core_event_seq(cl->nodes[0].core))
         ck_assert(cl_step(cl));
     ck_assert(!cl->nodes[1].ring_again);
     ask_flags(c, "m.x", 2, FLUX_MSGF_RING, NULL);
@@ -129,7 +129,8 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {another_address, requests_wait, noticed_late, attempt_under_way, lost_again};
+    const TTest *const tests[] = {another_address, requests_wait, noticed_late, attempt_under_way,
+                                  lost_again};
     TCase *tc = tcase_create("core_successor");
 
     tcase_set_timeout(tc, 60);

@@ -80,6 +80,20 @@ static inline void expect_routes(struct cluster *cl)
     remove_parties(cl, m, c);
 }
 
+/* An orphan of a chain says hello, as a broker of this session or of another one. */
+static inline void hello(struct cluster *cl, uint32_t to, uint32_t from, const char *below,
+                         unsigned incarnation, bool foreign)
+{
+    unsigned long long session = core_session_id(cl->nodes[to].core) + foreign;
+    char json[200];
+
+    snprintf(json, sizeof(json),
+             "{\"rank\":%u,\"size\":%u,\"topology\":\"chain\",\"version\":1,\"below\":\"%s\","
+             "\"incarnation\":%u,\"move\":%u,\"session\":%llu}",
+             from, cl->size, below, incarnation, incarnation << 16 | 1, session);
+    control(cl, to, from, "overlay.hello", json);
+}
+
 static inline uint32_t parent_of(struct cluster *cl, uint32_t at, uint32_t rank)
 {
     struct party *c = client(cl, at);
