@@ -915,6 +915,22 @@ static void passage_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *
     heal_way_ended(arg, true);
 }
 
+/* An orphan names ranks that this broker looks for below a lost one: the report that they have moved
+ * from there was lost with that, and the orphan repeats it after its welcome. */
+static void place_below(core_t *c, const struct peer *p, const idset_t *below)
+{
+    const topology_t *tree = overlay_tree(c);
+
+    for (uint32_t r = idset_first(below); r != IDSET_NONE; r = idset_next(below, r)) {
+        const struct peer *q =
+            hmap_get_u64(c->child_by_rank, topology_next_hop(tree, c->cfg.rank, r));
+
+        if (q && !q->up && topology_is_ancestor(tree, c->cfg.rank, r) &&
+            spread_is_deeper(c, r, p->rank) && heal_place(c, r, p->rank))
+            tree = overlay_tree(c);
+    }
+}
+
 void heal_take_over(core_t *c, struct peer *p, const struct control_hello *h)
 {
     const struct control_moved m = {p->rank, c->cfg.rank, h->move, h->below, h->keys};
@@ -923,6 +939,7 @@ void heal_take_over(core_t *c, struct peer *p, const struct control_hello *h)
     if (below) {
         p->fresh = true;
         move(c, p->rank, c->cfg.rank, h->move);
+        place_below(c, p, below);
         core_log(c, LOG_NOTICE, "rank %u has lost its parent, and is below rank %u now", p->rank,
                  c->cfg.rank);
         heal_tell_moved(c, &m);

@@ -94,6 +94,40 @@ START_TEST(counted_lost)
 }
 END_TEST
 
+/* Rank 4 returns from rank 2 to rank 3, and rank 2 dies with its report of that.  Rank 1, which takes
+ * over rank 3, sends what it has held for rank 4 there. */
+START_TEST(moved_unheard)
+{
+    struct cluster *cl;
+    struct party *m, *c;
+
+    cl_settle = 1.;
+    cl = cl_up(6, "chain");
+    m = module(cl, 4, "low");
+    c = client(cl, 0);
+    cl_kill(cl, 3);
+    cl_sleep(cl, 2.);
+    ck_assert_uint_eq(cl->nodes[4].parent, 2);
+    start_again(cl, 3);
+    cl->slow[2][1] = true;
+    cl_sleep(cl, 2.);
+    ck_assert_uint_eq(cl->nodes[4].parent, 3);
+    ck_assert_uint_eq(parent_of(cl, 1, 4), 2);
+    cl_kill(cl, 2);
+    ask(c, "low.it", 4);
+    cl_sleep(cl, 1.);
+    ck_assert_uint_eq(cl->nodes[3].parent, 1);
+    ck_assert_uint_eq(m->n, 1);
+    answer(m, 0, 0, 0, "1");
+    cl_pump(cl);
+    expect_answer(c, 1, 0, NULL);
+    expect_parents(cl, 4, 3);
+    cl_free(cl);
+    party_free(m);
+    party_free(c);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core_counted");
@@ -102,5 +136,6 @@ int main(void)
     tcase_add_test(tc, announced);
     tcase_add_loop_test(tc, overtaken, 0, 2);
     tcase_add_test(tc, counted_lost);
+    tcase_add_test(tc, moved_unheard);
     return run_case("core_counted", tc);
 }
