@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A broker that gets SIGTERM leaves the session in order: its node is drained, jobs there end or are
 # ended, and the drain is lifted when it returns, unless an operator drained the node.
+# shellcheck disable=SC2154 # set by run
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=t/heal.sh
@@ -137,4 +138,22 @@ for rank in 0 1 2 3 4; do
     is $? 0 "rank $rank ends with the session"
 done
 unset FLUX_URI
+
+# --- on one host, without --restart, and as a job in another session ---
+
+export PATH="$BUILDDIR/src/cmd:$PATH"
+cat >leaves.sh <<'END'
+# Rank 1 gets SIGTERM, and a job above and below it goes on.
+[ "$(flux getattr size)" = 3 ] || exit 2
+flux wreckrun --ranks=0,2 -N2 -n2 sh -c 'while [ ! -e over ]; do sleep 0.01; done' &
+kill -TERM "$(flux getattr -r 1 broker.pid)"
+until [ "$(flux up)" = "2 of 3 up: 0,2; left: 1" ]; do sleep 0.02; done
+touch over
+wait $! && flux exec -r 0,2 flux ping -c 1 2 >/dev/null
+END
+run run_with_timeout 60 "$FLUX" start --size=3 --topology=chain sh leaves.sh
+is "$status" 0 "SIGTERM for one of the brokers of a host: it leaves, and the session goes on"
+rm over
+run run_with_timeout 60 "$FLUX" start --size=3 "$FLUX" alloc -N3 sh leaves.sh </dev/null
+is "$status" 0 "so it does in a session that is a job"
 finish

@@ -299,8 +299,8 @@ static void start_program_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, 
     start_program(arg);
 }
 
-/* Is this broker started and ended individually?  Otherwise it is one process of a launcher's job.
- */
+/* Is this broker started again individually when it has ended?  Otherwise it is one process of a
+ * launcher's job. */
 static bool alone(const struct broker *b)
 {
     return b->restart || strcmp(boot_method(b->boot), "config") == 0;
@@ -382,7 +382,7 @@ static void state_cb(core_t *c, enum core_state state, void *arg)
 /* Can this broker end by itself, while the session continues without it? */
 static bool may_leave(const struct broker *b)
 {
-    return !core_is_root(b->core) && core_session_runs(b->core) && alone(b);
+    return !core_is_root(b->core) && core_session_runs(b->core);
 }
 
 static void leave(void *arg)
@@ -421,8 +421,12 @@ static void leave_cb(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond_error(h, req, EINVAL, "the session ends with rank 0: use flux shutdown");
     else if (!may_leave(b))
         flux_respond_error(h, req, EINVAL,
-                           "rank %u cannot leave alone: brokers of this session are not started "
-                           "one by one",
+                           "rank %u cannot leave before the session runs",
+                           core_rank(b->core));
+    else if (in.restart && !alone(b))
+        flux_respond_error(h, req, EINVAL,
+                           "rank %u would not be started again: the session was started neither "
+                           "by configuration file nor with --restart",
                            core_rank(b->core));
     else if (b->signaled > 0. || b->leaving || core_state(b->core) >= CORE_DOWN)
         flux_respond_error(h, req, EALREADY, "rank %u is leaving already", core_rank(b->core));
