@@ -6,10 +6,9 @@
  * wait behind that queue.
  *
  * Terms: a line is one direction of a connection.  A round is a check of all lines.  There is a
- * round at each multiple of SIGNS of a `probe` of the clock of the reactor (which the processes of
- * a host share, so that they wake up together), and one more where a limit passes before the next
- * multiple.  A neighbor is silent from the time on at which its next sign of life is due: it may
- * have been stopped only just before that.
+ * round at each beat (flux_reactor_beat()) of SIGNS of a `probe`, so that all brokers wake up
+ * together, and one more where a limit passes before the next beat.  A neighbor is silent from the
+ * time on at which its next sign of life is due: it may have been stopped only just before that.
  *
  *    silent for        verdict on a neighbor         with patience
  *    slow              slow                          -
@@ -35,7 +34,6 @@
 #include "silence.h"
 
 #include <errno.h>
-#include <stdint.h>
 #include <stdlib.h>
 
 #include "libutil/duration.h"
@@ -45,9 +43,10 @@
 #define LOST 3.
 #define PATIENCE 60.
 /* Fractions of a probe. */
-/* Between two signs of life: a little below 0.5, so that with the usual limits a neighbor that
- * stops is lost within 3.5 s. */
-#define SIGNS 0.45
+/* Between two signs of life: below 0.5, so that with the usual limits a neighbor that stops is lost
+ * within 3.5 s; and a fifth of the usual hb.period, so that heartbeats come while all brokers are
+ * awake anyway. */
+#define SIGNS 0.4
 #define DOUBT 0.05 /* between the two checks of a limit */
 #define EARLY 0.03 /* limits so close before a round wait for it */
 #define LATE 0.25
@@ -109,14 +108,13 @@ static void tick_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
 {
     silence_t *s = arg;
     double now = flux_reactor_now(r);
-    double period = SIGNS * s->lim.probe;
     bool probe = now >= s->probe;
 
     (void)w, (void)revents;
     s->late = now - s->due > LATE * s->lim.probe ? now - s->due : 0.;
     s->anew = now - s->due > s->lim.lost / 2.;
     if (probe)
-        s->probe = (double)((int64_t)(now / period) + 1) * period;
+        s->probe = flux_reactor_beat(r, SIGNS * s->lim.probe);
     s->due = s->probe;
     s->round(s->arg, probe);
     flux_timer_start(s->timer, s->due > now ? s->due - now : 0., 0.);

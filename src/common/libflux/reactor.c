@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <ev.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "libutil/clock.h"
@@ -199,6 +200,20 @@ double flux_reactor_to_wall(flux_reactor_t *r, double t)
 double flux_reactor_from_wall(flux_reactor_t *r, double wall)
 {
     return wall - (flux_reactor_wall(r) - flux_reactor_clock(r));
+}
+
+/* A timer may fire a little before its beat on the wall clock, which is set slightly all the
+ * time. */
+#define BEAT_SLACK 0.01 /* of a period */
+
+double flux_reactor_beat(flux_reactor_t *r, double period)
+{
+    double now = flux_reactor_now(r);
+    double wall = flux_reactor_to_wall(r, now);
+    double phase = wall - (double)(int64_t)(wall / period) * period;
+    double left = (phase < 0. ? 0. : period) - phase;
+
+    return now + (left < BEAT_SLACK * period ? left + period : left);
 }
 
 void flux_reactor_update(flux_reactor_t *r)

@@ -42,6 +42,11 @@ double flux_reactor_wall(flux_reactor_t *r);
  * exchanged with people or other processes. */
 double flux_reactor_to_wall(flux_reactor_t *r, double t);
 double flux_reactor_from_wall(flux_reactor_t *r, double wall);
+/* Return the time of the next beat of `period` > 0 seconds, to which periodic work is set: the next
+ * time at which the wall clock is a multiple of the period.  So the brokers of a session work at
+ * the same moments, also on several hosts, and all sleep in between.  It is always between
+ * flux_reactor_now() and one period (and a hundredth) later, also when the wall clock is set. */
+double flux_reactor_beat(flux_reactor_t *r, double period);
 /* Update flux_reactor_now() (after a long computation). */
 void flux_reactor_update(flux_reactor_t *r);
 /* A new reading, for measuring, which does not change flux_reactor_now().  It never goes back; only

@@ -4,7 +4,9 @@
  * A service does its periodic work upon this event, at all ranks at about the same moment: so all
  * processors of a machine are disturbed at once, and an idle session sleeps in between.
  *
- * The period is the setting hb.period.  Messages: hb_wire.c.
+ * The period is the setting hb.period.  The event is published when the wall clock is a multiple of
+ * it (flux_reactor_beat()): brokers wake up at such times for their signs of life.  Messages:
+ * hb_wire.c.
  *
  * Failure: the module refuses to load at ranks other than 0.  An attribute that is not a valid
  * period is logged, and the default is used.  A heartbeat that cannot be published is counted and
@@ -28,6 +30,13 @@ struct ctx {
     uint64_t failed;
 };
 
+static void set_timer(struct ctx *ctx)
+{
+    flux_reactor_t *r = flux_get_reactor(ctx->h);
+
+    flux_timer_start(ctx->timer, flux_reactor_beat(r, ctx->period) - flux_reactor_now(r), 0.);
+}
+
 static void beat_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     struct ctx *ctx = arg;
@@ -37,6 +46,7 @@ static void beat_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
     if (!json || flux_event_send(ctx->h, "hb", json) < 0)
         ctx->failed++;
     free(json);
+    set_timer(ctx);
 }
 
 static void stats_cb(flux_t *h, const flux_msg_t *req, void *arg)
@@ -51,7 +61,7 @@ static void ready(void *arg)
 {
     struct ctx *ctx = arg;
 
-    flux_timer_start(ctx->timer, ctx->period, ctx->period);
+    set_timer(ctx);
 }
 
 static void refused(void *arg, const char *sentence)

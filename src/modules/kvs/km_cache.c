@@ -26,6 +26,7 @@
 #include "libflux/slice.h"
 
 #define PIECE 64          /* objects between two readings of the clock */
+#define PERIOD_MAX 16.    /* seconds: a multiple of the usual hb.period */
 #define SHARE_SECONDS 0.5 /* until all namespaces are brought to their share */
 
 struct km_caches {
@@ -252,7 +253,7 @@ double km_cache_period(const struct km *k)
 {
     double period = k->expire / 4;
 
-    return period > 15. ? 15. : period < 1. ? 1. : period;
+    return period > PERIOD_MAX ? PERIOD_MAX : period < 1. ? 1. : period;
 }
 
 /* --- life --- */

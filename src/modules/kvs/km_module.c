@@ -119,12 +119,21 @@ uint32_t km_module_clock(const struct km *k)
     return (uint32_t)(flux_now(k->h) - kvs_of(k)->born);
 }
 
+static void set_tick(struct kvs *kvs)
+{
+    flux_reactor_t *r = flux_get_reactor(kvs->km.h);
+
+    flux_timer_start(kvs->tick,
+                     flux_reactor_beat(r, km_cache_period(&kvs->km)) - flux_reactor_now(r), 0.);
+}
+
 static void tick_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     struct km *k = arg;
     size_t pos = 0;
     void *val;
 
+    set_tick(kvs_of(k));
     while (hmap_next(k->spaces, &pos, NULL, NULL, &val))
         km_upload_expire(val);
     km_cache_expire(k);
@@ -277,11 +286,10 @@ static int set_hash(void *arg, const char *value, errmsg_t *err)
 static void ready(void *arg)
 {
     struct kvs *kvs = arg;
-    double period = km_cache_period(&kvs->km);
 
     if (kvs->refused)
         return;
-    flux_timer_start(kvs->tick, period, period);
+    set_tick(kvs);
     begin(&kvs->km);
 }
 

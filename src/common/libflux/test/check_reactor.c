@@ -684,6 +684,43 @@ START_TEST(engine_wall_clock)
 }
 END_TEST
 
+/* Beats are multiples of the period on the wall clock, wherever it is set to. */
+START_TEST(engine_beat)
+{
+    struct engine e = {.now = 100.3};
+    flux_reactor_t *r = flux_reactor_create_ops(&engine_ops, &e);
+
+    ck_assert_double_eq_tol(flux_reactor_beat(r, 2.), 102., 1e-9);
+    ck_assert_double_eq_tol(flux_reactor_beat(r, 0.4), 100.4, 1e-9);
+    e.wall = 7200.5; /* it is 7300.8 */
+    ck_assert_double_eq_tol(flux_reactor_beat(r, 2.), 101.5, 1e-9);
+    e.wall = -86400.;
+    ck_assert_double_eq_tol(flux_reactor_beat(r, 2.), 102., 1e-9);
+    e.wall = 0.;
+    e.now = 102.; /* at a beat */
+    ck_assert_double_eq_tol(flux_reactor_beat(r, 2.), 104., 1e-9);
+    e.now = 101.999; /* a timer that was a little too early */
+    ck_assert_double_eq_tol(flux_reactor_beat(r, 2.), 104., 1e-9);
+    e.now = 101.9;
+    ck_assert_double_eq_tol(flux_reactor_beat(r, 2.), 102., 1e-9);
+    flux_reactor_destroy(r);
+}
+END_TEST
+
+/* On a real clock, each is in the future, and at most a period away. */
+START_TEST(beat)
+{
+    flux_reactor_t *r = flux_reactor_create(false);
+
+    for (double period = 0.001; period < 1e9; period *= 7.) {
+        double left = flux_reactor_beat(r, period) - flux_reactor_now(r);
+
+        ck_assert_msg(left > 0. && left <= 1.02 * period, "%g of %g", left, period);
+    }
+    flux_reactor_destroy(r);
+}
+END_TEST
+
 START_TEST(engine)
 {
     struct engine e = {.now = 100.};
@@ -948,5 +985,6 @@ int main(void)
     RUN_SUITE("reactor", timers, suspended_machine, repeating, descriptors,
               defer_after_what_is_ready, defer_in_defer, before_sleep, defer_before_sleep, unref,
               destroy_in_callback, timer_started_again, signals_and_children, engine_wall_clock,
-              engine, engine_destroy_in_callback, part, part_stops, part_left, part_of_engine);
+              engine_beat, beat, engine, engine_destroy_in_callback, part, part_stops, part_left,
+              part_of_engine);
 }
