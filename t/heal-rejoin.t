@@ -132,5 +132,16 @@ for rank in 0 1 2 3; do
     ended $rank
     is $? 0 "rank $rank ends with the session"
 done
+
+# --- a quorum, and nothing about how long to wait for the others ---
+
+rm -r run
+mkdir -m 700 run
+sed -i 's/\["boot.timeout"\] = "1s", quorum = 3/quorum = 1/' conf.lua
+begin 0 sh -c 'exec cat fifo'
+ok "the session begins without the others" wait_until 60 up_is "1 of 4 up: 0; absent: 1-3"
+: >fifo
+ended 0
+is $? 0 "it ends"
 unset FLUX_URI
 finish

@@ -95,6 +95,7 @@
 #define LEAVE_GRACE 5.
 #define MODULES_AFTER 30.
 #define TURN_MAX 0.01
+#define QUORUM_AFTER 10. /* a session that can begin without some ranks waits so long for them */
 #define HEAL_TIMEOUT 5.
 #define SETTLE 30.
 /* Seconds: a nested session that has lost its root must not hold its job's resources. */
@@ -536,6 +537,8 @@ static int configure_core(struct broker *b, struct core_config *cc, errmsg_t *er
     b->module_timeout = MODULES_AFTER;
     if (duration_attr(b, "module.stop-timeout", &b->module_timeout, err) < 0)
         return -1;
+    if (cc->quorum < cc->size)
+        cc->boot_timeout = QUORUM_AFTER;
     cc->heal_timeout = HEAL_TIMEOUT;
     cc->settle = SETTLE;
     if (b->nested.level > 0)

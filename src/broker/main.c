@@ -262,7 +262,7 @@ static bool addresses(const struct arguments *a)
 }
 
 /* Of how many brokers does a session consist at least, if hosts are absent?  0: of all.  Mistakes
- * are left to rank 0, which reads the attributes in any case. */
+ * are left to rank 0, which reads the attributes in any case, and has a default of boot.timeout. */
 static uint32_t quorum(const struct arguments *a)
 {
     const char *timeout = attrs_get(a->attrs, "boot.timeout");
@@ -270,10 +270,9 @@ static uint32_t quorum(const struct arguments *a)
     double seconds;
     uint32_t n;
 
-    return timeout && duration_parse(timeout, &seconds, NULL) == 0 && seconds > 0. && text &&
-                   str2u32(text, &n) == 0
-               ? n
-               : 0;
+    if (timeout && (duration_parse(timeout, &seconds, NULL) < 0 || seconds <= 0.))
+        return 0;
+    return text && str2u32(text, &n) == 0 ? n : 0;
 }
 
 /* -1: be a broker, of the rank that is stored; else the exit code of a session that has been. */
