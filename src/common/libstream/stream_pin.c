@@ -107,8 +107,10 @@ int stream_pin_update(flux_stream_t *s, errmsg_t *err)
 {
     const struct block_var *v;
     uint64_t size;
+    errmsg_t why;
     block_t *b;
     void *buf;
+    int rc;
 
     if (!concerned(s))
         return 0;
@@ -119,11 +121,13 @@ int stream_pin_update(flux_stream_t *s, errmsg_t *err)
                            strerror(errno));
     size = block_size(b);
     if (size > PINNED_MAX)
-        errmsg_fail(err, ENOSPC,
-                    "step %" PRIu64 " of stream '%s' would let %" PRIu64
-                    " bytes be pinned: at most %" PRIu64 " can",
-                    s->step, s->name, size, PINNED_MAX);
-    if (size > PINNED_MAX || outlet_pin_begin(s->out, size, &buf, err) < 0) {
+        rc = errmsg_fail(err, ENOSPC,
+                         "step %" PRIu64 " of stream '%s' would let %" PRIu64
+                         " bytes be pinned: at most %" PRIu64 " can",
+                         s->step, s->name, size, PINNED_MAX);
+    else if ((rc = outlet_pin_begin(s->out, size, &buf, &why)) < 0)
+        errmsg_fail(err, errno, "step %" PRIu64 " of stream '%s': %s", s->step, s->name, why.text);
+    if (rc < 0) {
         block_destroy(b);
         return -1;
     }
