@@ -307,7 +307,7 @@ done <<'END'
 3 variable 'mark': field mark.name is or has a string that is NULL
 4 variable 'mark': field mark.next points to a struct .*: records are trees
 5 variable 'mark': records of format mark have pointers, and cannot be elements of a global array
-6 variable 'atom' of stream 'wrong6': field atom.id is of type i8, and of type u64 at the writer
+6 variable 'atom' in step 0 of stream 'wrong6': field atom.id is of type i8, and of type u64 at the writer
 7 .*no variable 'number'
 8 variable 'mark': its format: format r is not one of structs of this host
 9 variable 'mark': field mark.near is NULL, but has elements

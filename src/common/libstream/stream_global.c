@@ -39,14 +39,16 @@ static int check_format(flux_stream_t *s, const char *var, const struct flux_str
         ;
     else if (array->shape)
         return errmsg_fail(err, EOPNOTSUPP,
-                           "variable '%.127s' of stream '%s': records of format %s have pointers, "
+                           "variable '%.127s' in step %" PRIu64
+                           " of stream '%s': records of format %s have pointers, "
                            "and cannot be elements of a global array",
-                           var, s->name, stream_format_name(f));
+                           var, s->step, s->name, stream_format_name(f));
     else if (!data)
         return errmsg_fail(err, EINVAL,
-                           "variable '%.127s' of stream '%s': records of format %s have pointers, "
+                           "variable '%.127s' in step %" PRIu64
+                           " of stream '%s': records of format %s have pointers, "
                            "and cannot be made in their place",
-                           var, s->name, stream_format_name(f));
+                           var, s->step, s->name, stream_format_name(f));
     return stream_records_define(s, f, err);
 }
 
@@ -189,9 +191,9 @@ static int known_add(flux_stream_t *s, struct known *k, uint32_t writer, const c
          stream_array_shape(own)->type != STREAM_RECORD) ||
         stream_array_count(own) > 1)
         errmsg_fail(err, EPROTO,
-                    "rank %u of the writers of stream '%s' describes variable '%s' "
-                    "in a way that is not known",
-                    writer, s->name, var);
+                    "rank %u of the writers of stream '%s' describes variable '%s' in step %" PRIu64
+                    " in a way that is not known",
+                    writer, s->name, var, s->step);
     else if (k->array && !shapes_equal(stream_array_shape(own), stream_array_shape(k->array)))
         errmsg_fail(err, EPROTO,
                     "the writers of stream '%s' do not agree about variable '%s' in step %" PRIu64
@@ -328,15 +330,15 @@ int flux_stream_inquire(flux_stream_t *s, uint32_t writer, const char *var,
                                       .columns = sh->memory == STREAM_COLUMNS,
                                       .ndims = sh->ndims};
     if (writer == FLUX_STREAM_ALL && !info->global)
-        return errmsg_fail(
-            err, EINVAL,
-            "variable '%s' of stream '%s' is not a global array: each writer has its "
-            "own",
-            var, s->name);
+        return errmsg_fail(err, EINVAL,
+                           "variable '%s' in step %" PRIu64
+                           " of stream '%s' is not a global array: each writer has its own",
+                           var, s->step, s->name);
     if (writer != FLUX_STREAM_ALL && (piece = piece_of(a, writer)) < 0)
         return errmsg_fail(err, ENOENT,
-                           "rank %u of the writers of stream '%s' has nothing of variable '%s'",
-                           writer, s->name, var);
+                           "rank %u of the writers of stream '%s' has nothing of variable '%s' in "
+                           "step %" PRIu64,
+                           writer, s->name, var, s->step);
     for (unsigned i = 0; i < sh->ndims; i++) {
         const struct stream_piece p = piece >= 0 ? stream_array_piece(a, (size_t)piece)
                                                  : (struct stream_piece){.count = sh->extents};
@@ -372,8 +374,8 @@ static int part_ask(flux_stream_t *s, const stream_array_t *a, const char *var,
     if (rc == 0 || f.val.len != stream_array_piece(a, part->piece).elems * part->from_elem)
         return errmsg_fail(err, EPROTO,
                            "rank %u of the writers of stream '%s' has another number of bytes of "
-                           "variable '%s' than it says",
-                           part->rank, s->name, var);
+                           "variable '%s' than it says in step %" PRIu64,
+                           part->rank, s->name, var, s->step);
     return inlet_ask(f.in, f.step, &f.val, box, part, buf, err);
 }
 

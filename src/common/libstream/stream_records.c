@@ -223,16 +223,19 @@ static const stream_format_t *format_of(flux_stream_t *s, const stream_array_t *
 
     if (sh->type != STREAM_RECORD) {
         errmsg_fail(err, EINVAL,
-                    "variable '%s' of stream '%s' has elements of type %s, not records", sh->name,
-                    s->name, stream_elem_name(sh->type));
+                    "variable '%s' in step %" PRIu64
+                    " of stream '%s' has elements of type %s, not records",
+                    sh->name, s->step, s->name, stream_elem_name(sh->type));
         return NULL;
     }
     if (!(f = stream_records_format(s, sh->id, err)))
         return NULL;
     if (stream_format_size(f) != sh->elem) {
         errmsg_fail(err, EPROTO,
-                    "variable '%s' of stream '%s' has records of %zu bytes: format %s has %zu",
-                    sh->name, s->name, sh->elem, stream_format_name(f), stream_format_size(f));
+                    "variable '%s' in step %" PRIu64
+                    " of stream '%s' has records of %zu bytes: format %s has %zu",
+                    sh->name, s->step, s->name, sh->elem, stream_format_name(f),
+                    stream_format_size(f));
         return NULL;
     }
     return f;
@@ -293,7 +296,8 @@ static const stream_convert_t *convert_of(flux_stream_t *s, const stream_array_t
     if (!(f = format_of(s, a, err)))
         return NULL;
     if (!(c = stream_convert_create(f, sh->order, to, &why))) {
-        errmsg_fail(err, errno, "variable '%s' of stream '%s': %s", sh->name, s->name, why.text);
+        errmsg_fail(err, errno, "variable '%s' in step %" PRIu64 " of stream '%s': %s", sh->name,
+                    s->step, s->name, why.text);
         return NULL;
     }
     if ((!s->converts && !(s->converts = hmap_create_bin(sizeof(key), convert_free))) ||
@@ -341,8 +345,9 @@ int flux_stream_get_records(flux_stream_t *s, uint32_t writer, const char *var,
     stream_reader_asked(s, 0, len);
     return 0;
 bad:
-    return errmsg_fail(err, errno, "variable '%s' of rank %u of stream '%s': %s", var, writer,
-                       s->name, why.text);
+    return errmsg_fail(err, errno,
+                       "variable '%s' of rank %u in step %" PRIu64 " of stream '%s': %s", var,
+                       writer, s->step, s->name, why.text);
 }
 
 int stream_records_structs(flux_stream_t *s, const struct block_var *v, const void *body,
@@ -382,25 +387,28 @@ int flux_stream_get_record_box(flux_stream_t *s, const char *var, const uint64_t
     if (sh->kind != STREAM_GLOBAL || !stream_format_flat(f))
         return errmsg_fail(err, EINVAL,
                            sh->kind != STREAM_GLOBAL
-                               ? "variable '%s' of stream '%s' is not a global array"
-                               : "variable '%s' of stream '%s': records of a box have no pointers",
-                           var, s->name);
+                               ? "variable '%s' in step %" PRIu64
+                                 " of stream '%s' is not a global array"
+                               : "variable '%s' in step %" PRIu64
+                                 " of stream '%s': records of a box have no pointers",
+                           var, s->step, s->name);
     for (unsigned i = 0; i < sh->ndims; i++)
         if (__builtin_mul_overflow(n, count ? count[i] : sh->extents[i], &n))
             n = UINT64_MAX;
     if (n > size / stream_format_size(f))
         return errmsg_fail(err, ENOBUFS,
-                           "variable '%s' of stream '%s': %" PRIu64 " records need more than %zu "
-                           "bytes",
-                           var, s->name, n, size);
+                           "variable '%s' in step %" PRIu64 " of stream '%s': %" PRIu64
+                           " records need more than %zu bytes",
+                           var, s->step, s->name, n, size);
     if (!(raw = calloc(n > 0 ? n : 1, sh->elem)))
         return no_memory(s, err);
     rc = flux_stream_get_box(s, var, start, count, stride, raw, n * sh->elem, err);
     errnum = errno;
     if ((rc == 0 || errnum == ENODATA) &&
         stream_convert_array_into(c, n, raw, n * sh->elem, buf, size, 0, &why) < 0)
-        rc = errmsg_fail(err, errnum = errno, "variable '%s' of stream '%s': %s", var, s->name,
-                         why.text);
+        rc =
+            errmsg_fail(err, errnum = errno, "variable '%s' in step %" PRIu64 " of stream '%s': %s",
+                        var, s->step, s->name, why.text);
     free(raw);
     errno = errnum;
     return rc;

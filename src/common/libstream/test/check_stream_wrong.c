@@ -83,7 +83,8 @@ struct bed {
     flux_stream_t *w[2]; /* the writers */
     flux_stream_t *r;    /* the reader */
     char member[2][512];
-    unsigned n; /* writers that have come */
+    unsigned n;     /* writers that have come */
+    json_t *format; /* of records: a response */
 };
 
 static void fails(int rc, int errnum, const char *text)
@@ -128,8 +129,22 @@ static void module_hook(struct fake *f, flux_msg_t *msg)
         snprintf(text, sizeof(text), "{\"size\":2,\"off\":false,\"gone\":[],\"writers\":[%s,%s]}",
                  b->member[0], b->member[1]);
         answer(f, 0, FLUX_MSGF_STREAMING, text);
-    } else if (!flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE))
+    } else if (strcmp(flux_msg_topic(msg), "stream.format") == 0) {
+        char *json = json_dumps(b->format, 0);
+
+        answer(f, 0, 0, json);
+        free(json);
+    } else if (!flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE)) {
+        if (strcmp(flux_msg_topic(msg), "stream.define") == 0) {
+            json_t *o = json_loads(flux_msg_json(msg), 0, NULL);
+
+            json_decref(b->format);
+            b->format = json_object();
+            json_object_set(b->format, "format", json_object_get(o, "format"));
+            json_decref(o);
+        }
         answer(f, 0, 0, NULL);
+    }
 }
 
 static struct fake *party(struct bed *b)
@@ -171,6 +186,7 @@ static void bed_free(struct bed *b)
         flux_stream_close(b->w[k]);
     for (int k = 0; k < 3; k++)
         fake_free(b->f[k]);
+    json_decref(b->format);
 }
 
 /* Put the rows of a writer: `count` of 3 elements, from `offset` on, of `rows`. */
@@ -289,6 +305,78 @@ START_TEST(reading)
         works(flux_stream_end_step(b.r, 0., &err));
     }
     bed_free(&b);
+}
+END_TEST
+
+/* Put the records of a writer: 4 of a global array of 8. */
+static int put_records(struct bed *b, uint32_t k, const stream_format_t *f)
+{
+    static const struct {
+        uint64_t id;
+        double x;
+    } recs[4];
+    const uint64_t shape = 8, at = 4 * k, n = 4;
+    const struct flux_stream_array a = {NULL, 1, &shape, &at, &n, false, f};
+
+    return flux_stream_put_array(b->w[k], "R", &a, recs, &err);
+}
+
+static stream_format_t *sketch(const char *text)
+{
+    stream_format_t *f = stream_format_sketch(text, &err);
+
+    ck_assert_msg(f != NULL, "%s", err.text);
+    return f;
+}
+
+START_TEST(reading_records)
+{
+    stream_format_t *f = sketch("record r\nfield id u64\nfield x f64\n");
+    stream_format_t *narrow = sketch("record r\nfield id u32\n");
+    stream_format_t *text = sketch("record r\nfield name string\n");
+    const uint64_t start = 5, count = 4;
+    static char box[8 * 16];
+    struct bed b;
+    const void *p;
+    size_t n;
+
+    bed_init(&b, NULL, 0);
+    works(put_records(&b, 0, f));
+    works(put_records(&b, 1, f));
+    works(put_rows(b.w[0], "f64", 9, 0, 4));
+    end(&b);
+    ck_assert_int_eq(begin(&b, FLUX_STREAM_NEXT), 1);
+    works(flux_stream_get_record_box(b.r, "R", NULL, NULL, NULL, f, box, sizeof(box), &err));
+    fails(flux_stream_get_record_box(b.r, "R", &start, &count, NULL, f, box, sizeof(box), &err),
+          ERANGE,
+          "step 0 of stream 's': a box of variable 'R' ends outside the array in dimension 0, "
+          "which has 8 elements");
+    fails(flux_stream_get_record_box(b.r, "R", NULL, NULL, NULL, f, box, 127, &err), ENOBUFS,
+          "variable 'R' in step 0 of stream 's': 8 records need more than 127 bytes");
+    fails(flux_stream_get_record_box(b.r, "R", NULL, NULL, NULL, text, box, sizeof(box), &err),
+          EINVAL, "variable 'R' in step 0 of stream 's': records of a box have no pointers");
+    fails(flux_stream_get_records(b.r, 0, "R", narrow, &p, &n, &err), EINVAL,
+          "variable 'R' in step 0 of stream 's': field r.id is of type u32, and of type u64 at the "
+          "writer: there is no conversion without loss");
+    fails(flux_stream_get_records(b.r, 0, "T", f, &p, &n, &err), EINVAL,
+          "variable 'T' in step 0 of stream 's' has elements of type f64, not records");
+    fails(flux_stream_get_records(b.r, 0, "none", f, &p, &n, &err), ENOENT,
+          "step 0 of stream 's' has no variable 'none' that is described");
+    fails(flux_stream_get_records(b.r, 2, "R", f, &p, &n, &err), EINVAL,
+          "stream 's' has no writer of rank 2");
+    works(flux_stream_end_step(b.r, 0., &err));
+    works(put_records(&b, 0, f));
+    works(put_records(&b, 1, narrow));
+    end(&b);
+    ck_assert_int_eq(begin(&b, FLUX_STREAM_NEXT), 1);
+    fails(flux_stream_get_records(b.r, 0, "R", f, &p, &n, &err), EPROTO,
+          "the writers of stream 's' do not agree about variable 'R' in step 1: rank 1 describes "
+          "another array");
+    works(flux_stream_end_step(b.r, 0., &err));
+    bed_free(&b);
+    stream_format_destroy(text);
+    stream_format_destroy(narrow);
+    stream_format_destroy(f);
 }
 END_TEST
 
@@ -645,6 +733,7 @@ int main(void)
 
     tcase_add_test(tc, writing);
     tcase_add_test(tc, reading);
+    tcase_add_test(tc, reading_records);
     tcase_add_test(tc, exact);
     tcase_add_loop_test(tc, dropped, 0, 3);
     tcase_add_test(tc, closed);
