@@ -87,6 +87,7 @@ struct stream {
     struct list_node writers;
     struct list_node readers;
     uint64_t begin;  /* first step of the group */
+    uint64_t job;    /* of all its writers; 0: several, or none */
     idset_t *joined; /* ranks that have ever joined the group */
     idset_t *ranks;  /* ranks of the present writers */
     uint64_t epoch;  /* see flux_stream_epoch() */

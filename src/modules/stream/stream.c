@@ -22,7 +22,8 @@
  *     themselves.
  *  2. No two writers of a stream have the same rank.  `ranks` holds these ranks, and all writers
  *     agree on `size`.
- *  3. Writers that join a stream without writers form a group.  Its first step is `begin`, which is
+ *  3. Writers that join a stream without writers form a group, except for tasks of a job of which
+ *     the others have left before these ranks have come.  Its first step is `begin`, which is
  *     larger than any step that an earlier group has counted while the stream exists.  A rank that
  *     joins the group for the first time begins with step `begin`, however far the other ranks are;
  *     a rank that joins again begins with a step larger than any step counted.
@@ -175,9 +176,17 @@ static void epoch_begin(struct stream *s)
     idset_range_clear(s->taken, 0, IDSET_MAX);
 }
 
-/* Begin a group, whose first member is the next writer. */
-static void group_begin(struct stream *s)
+/* Is this writer one that a group lacks, although the others have left: a task of the same job? */
+static bool group_lacks(const struct stream *s, const struct stream_write *in)
 {
+    return in->job > 0 && in->job == s->job && in->size == s->size &&
+           !idset_test(s->joined, in->rank);
+}
+
+/* Begin a group, whose first member is the next writer. */
+static void group_begin(struct stream *s, const struct stream_write *in)
+{
+    s->job = in->job;
     if (idset_count(s->taken) > 0)
         epoch_begin(s);
     s->begin = s->step;
@@ -192,8 +201,10 @@ static struct writer *writer_create(struct stream *s, const flux_msg_t *req,
 
     if (!w)
         return NULL;
-    if (list_empty(&s->writers))
-        group_begin(s);
+    if (list_empty(&s->writers) && !group_lacks(s, in))
+        group_begin(s, in);
+    if (s->job != in->job)
+        s->job = 0;
     list_init(&w->away.node);
     w->s = s;
     w->at.rank = in->rank;

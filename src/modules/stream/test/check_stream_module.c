@@ -205,8 +205,9 @@ static struct peer *peer_new(struct bed *b, int kind, uint32_t client)
     return p;
 }
 
-static int write_stream(struct bed *b, uint32_t client, const char *name, uint32_t rank,
-                        uint32_t size)
+/* A task of a job (0: none) joins as a writer. */
+static int write_task(struct bed *b, uint32_t client, const char *name, uint32_t rank,
+                      uint32_t size, uint64_t job)
 {
     struct peer *p = peer_new(b, WRITER, client);
     char json[400];
@@ -214,9 +215,15 @@ static int write_stream(struct bed *b, uint32_t client, const char *name, uint32
     p->rank = rank;
     snprintf(json, sizeof(json),
              "{\"name\":\"%s\",\"rank\":%u,\"size\":%u,\"host\":\"h\",\"place\":\"p\","
-             "\"address\":\"a%u\",\"far\":\"f\",\"key\":\"%s\"}",
-             name, rank, size, rank, KEY);
+             "\"address\":\"a%u\",\"far\":\"f\",\"key\":\"%s\",\"job\":%" PRIu64 ",\"task\":%u}",
+             name, rank, size, rank, KEY, job, rank);
     return ask_tag(b, "stream.write", client, FLUX_MSGF_STREAMING, json, b->tag);
+}
+
+static int write_stream(struct bed *b, uint32_t client, const char *name, uint32_t rank,
+                        uint32_t size)
+{
+    return write_task(b, client, name, rank, size, 0);
 }
 
 /* Send a request to read.  The number of the reader is its match tag; its place is another one if
@@ -464,6 +471,41 @@ START_TEST(epochs)
     ck_assert_uint_eq(epoch_of(b), 21);
     settle(b);
     ck_assert_ptr_nonnull(strstr(b->text, "\"rank\":1,\"epoch\":21"));
+    bed_free(b);
+}
+END_TEST
+
+/* A task that comes when the others of its job have left already begins with their first step. */
+START_TEST(late_tasks)
+{
+    static const struct {
+        uint32_t rank, size;
+        uint64_t job;
+        unsigned step; /* with which it begins; each counts one step */
+    } joins[] = {
+        {0, 3, 7, 0}, {2, 3, 7, 0}, /* the same job */
+        {1, 3, 8, 2},               /* another one, */
+        {0, 3, 8, 2}, {1, 3, 8, 4}, /* and a rank of it that has been there: another group */
+        {0, 2, 8, 5},               /* another number of writers */
+        {1, 2, 0, 6}, {0, 2, 0, 7}, /* nobody knows to what these belong */
+    };
+    struct bed *b = bed_create();
+    char json[300];
+
+    read_stream(b, 9, "s", "");
+    for (unsigned i = 0; i < sizeof(joins) / sizeof(joins[0]); i++) {
+        write_task(b, joins[i].rank + 1, "s", joins[i].rank, joins[i].size, joins[i].job);
+        snprintf(json, sizeof(json), "\"step\":%u,", joins[i].step);
+        ck_assert_msg(strstr(b->text, json) != NULL, "%u: %s", i, b->text);
+        snprintf(json, sizeof(json),
+                 "{\"name\":\"s\",\"writer\":%d,\"step\":%u,\"epoch\":1,\"steps\":1,\"bytes\":0,"
+                 "\"copied\":0,\"dropped\":0,\"queue\":0,\"pinned\":0,\"blocked\":0.0,"
+                 "\"held\":0.0,\"sent\":0,\"connections\":0,\"queues\":[]}",
+                 (int)b->peers[b->tag].number, i + 1);
+        ck_assert_int_eq(ask(b, "stream.count", joins[i].rank + 1, 0, json), 0);
+        disconnect(b, joins[i].rank + 1);
+        settle(b);
+    }
     bed_free(b);
 }
 END_TEST
@@ -876,6 +918,6 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("stream module", formats, record_formats, format_shares, shares, epochs, queues,
-              attached, many_writers, many_readers, list_meanwhile, away, chance);
+    RUN_SUITE("stream module", formats, record_formats, format_shares, shares, epochs, late_tasks,
+              queues, attached, many_writers, many_readers, list_meanwhile, away, chance);
 }
