@@ -287,6 +287,7 @@ static const struct cmd_usage cat_usage = {
 struct cat {
     struct cmd *c;
     flux_stream_t *s;
+    const char *name;  /* of the stream, or a file */
     const char *var;   /* NULL: all */
     const char *slice; /* NULL: none */
     bool raw;
@@ -474,9 +475,11 @@ static int cat_slice(struct cat *cat, uint64_t step)
     char *box;
     int rc;
 
-    if (flux_stream_inquire(cat->s, FLUX_STREAM_ALL, cat->var, &in, &err) < 0 ||
-        slice_parse(&sl, cat->slice, &in, &err) < 0)
+    if (flux_stream_inquire(cat->s, FLUX_STREAM_ALL, cat->var, &in, &err) < 0)
         return cmd_error(cat->c, "%s", err.text);
+    if (slice_parse(&sl, cat->slice, &in, &err) < 0)
+        return cmd_error(cat->c, "%s: variable '%s' in step %" PRIu64 ": %s", cat->name, cat->var,
+                         step, err.text);
     if (in.format > 0 && !cat->raw)
         return slice_records(cat, step, &sl);
     if (!(box = calloc(sl.elems, in.elem)))
@@ -615,6 +618,7 @@ static int cmd_cat(struct cmd *c, int argc, char **argv)
         return cmd_usage_error(c, "--file and --transforms exclude each other");
     if (!file && !(h = cmd_handle(c)))
         return CMD_FAIL;
+    cat.name = argv[c->optind];
     cat.s = file ? flux_stream_open_file(argv[c->optind], &err)
                  : flux_stream_open(h, argv[c->optind], FLUX_STREAM_READ, &opts, &err);
     if (!cat.s)

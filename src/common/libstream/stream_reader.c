@@ -143,6 +143,29 @@ static uint64_t reader_number(void)
     return n >> 12;
 }
 
+/* Note which writers have left, as a message of the module says. */
+static void note_gone(flux_stream_t *s, const struct stream_members *ms)
+{
+    struct stream_gone g;
+    json_t *item;
+    size_t i;
+
+    json_array_foreach(ms->gone, i, item)
+    {
+        if (flux_schema_decode_json(&stream_gone_schema, item, &g, NULL) < 0)
+            continue;
+        for (uint32_t k = 0; k < s->nsources; k++) {
+            struct stream_source *src = &s->sources[k];
+
+            if (src->writer != g.writer || (src->gone && !src->more))
+                continue;
+            free(src->gone);
+            src->gone = strdup(g.why);
+            src->more = g.more;
+        }
+    }
+}
+
 int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t *err)
 {
     char host[256] = "";
@@ -203,6 +226,7 @@ int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
                                                          : 0.001,
                                           err)) < 0)
             return -1;
+        note_gone(s, &ms);
         if (flux_future_next(s->f) < 0)
             return errmsg_fail(err, ECANCELED, "stream '%s' was removed", s->name);
     }
@@ -219,7 +243,6 @@ int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
 static void note(flux_stream_t *s, const struct stream_members *ms)
 {
     struct stream_member m;
-    struct stream_gone g;
     json_t *item;
     size_t i;
 
@@ -243,20 +266,7 @@ static void note(flux_stream_t *s, const struct stream_members *ms)
             src->next = json_incref(item);
         }
     }
-    json_array_foreach(ms->gone, i, item)
-    {
-        if (flux_schema_decode_json(&stream_gone_schema, item, &g, NULL) < 0)
-            continue;
-        for (uint32_t k = 0; k < s->nsources; k++) {
-            struct stream_source *src = &s->sources[k];
-
-            if (src->writer != g.writer || (src->gone && !src->more))
-                continue;
-            free(src->gone);
-            src->gone = strdup(g.why);
-            src->more = g.more;
-        }
-    }
+    note_gone(s, ms);
 }
 
 int stream_reader_hear(flux_stream_t *s, double seconds)
@@ -346,6 +356,9 @@ static void why(flux_stream_t *s, const struct stream_source *src, errmsg_t *err
         errmsg_set(err, "stream '%s': %s in step %" PRIu64, s->name, src->gone, src->last);
     else if (src->gone)
         errmsg_set(err, "stream '%s': %s", s->name, src->gone);
+    else
+        errmsg_set(err, "stream '%s', step %" PRIu64 ", rank %u of the writers: %s", s->name,
+                   src->last, (uint32_t)(src - s->sources), lost.text);
 }
 
 /* A writer is gone, and this reader stays: the next writer must have larger numbers.  Memory of the

@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# What goes wrong with streams: names that are taken, parts that are not there, descriptors that run out, programs that end
+# in the middle of a step. Each time there is a sentence, what runs goes on, and nothing hangs.
+# shellcheck disable=SC2154 # set by run, and by the files that are sourced
+. "$(dirname "$0")/lib.sh"
+# shellcheck source=t/stream/lib.sh
+. "$SRCDIR/t/stream/lib.sh"
+need_flux start stream wreckrun submit
+declare -A pid
+
+hold 1
+peer w 0 write heat 3 0 1 keep=3 hold=1
+wait_until 20 grep -q written w.out
+
+# A second writer, in a job, and by each command that writes a stream.
+taken="stream 'heat' is being written already: it has a writer of rank 0"
+run "$FLUX" wreckrun -n1 "$PEER" write heat 1 0 1
+is "$status" 1 "a second job that writes a stream fails"
+like "$out" "$taken" "it is told why"
+echo 'transform(function(s) s:keep() end)' >keep.lua
+ok "a recording" "$FLUX" stream record --count=1 heat heat.rec
+for command in "tee heat heat" "transform heat --out=heat --lua=keep.lua" "replay heat.rec" "export heat"; do
+    [ "$command" != "export heat" ] || command="export heat --to=$FLUX_URI"
+    # shellcheck disable=SC2086 # words
+    exits 1 "flux stream ${command%% *} to a name that is taken" "$FLUX" stream $command
+    like "$err" "$taken" "is told why"
+done
+exits 1 "flux stream record to a file that is there" "$FLUX" stream record --count=1 heat heat.rec
+like "$err" "heat.rec exists: --append continues it" "is told what to do"
+exits 1 "a recording of another stream to be continued" "$FLUX" stream record --append --count=1 --timeout=10ms other heat.rec
+like "$err" "nobody has written stream 'other'" "waits for that stream first"
+
+# Parts that are not there, and descriptions that do not fit.
+while IFS=\| read -r var slice why; do
+    exits 1 "--var=$var --slice=$slice" "$FLUX" stream cat --count=1 --var="$var" --slice="$slice" heat
+    like "$err" "$why" "is told with stream, variable and step"
+done <<'END'
+T|99,:|heat: variable 'T' in step 0: '99,:': dimension 1 of the array has 8 elements
+T|0:9,:|heat: variable 'T' in step 0: '0:9,:': dimension 1 of the array has 8 elements
+T|3:1,:|heat: variable 'T' in step 0: '3:1,:': dimension 1
+T|0,0,0|heat: variable 'T' in step 0: '0,0,0' is not a slice of an array of 2 dimensions
+T|0:2:0,:|heat: variable 'T' in step 0: .*is not a slice
+data|:|step 0 of stream 'heat' has no variable 'data' that is described
+none|:|step 0 of stream 'heat' has no variable 'none' that is described
+END
+
+# A writer without descriptors cannot let readers in; they do not wait for longer than they want, and those that come later
+# are let in when it has some again.
+has_read() {
+    "$FLUX" stream readers --json heat | grep -q "\"pid\":[ ]*${pid[r]}"
+}
+peer r 0 read heat
+opened r
+wait_until 20 has_read
+prlimit --pid "${pid[w]}" --nofile="$(find "/proc/${pid[w]}/fd" -type l | wc -l):"
+exits 1 "a reader of a writer without descriptors" "$FLUX" stream cat --count=1 --timeout=1s heat
+like "$err" "stream 'heat': .*(timed out|Too many open files)" "is told"
+prlimit --pid "${pid[w]}" --nofile=1000:
+ok "it reads when the writer has some" "$FLUX" stream cat --count=1 --timeout=20s heat
+go w
+ended r
+is "$last" "0-2 3 the end " "a reader that was there before has all steps"
+ended w
+is $? 0 "and so has the writer"
+
+# A second job goes on when the first one has ended, with larger numbers.
+stays() {
+    "$FLUX" stream ls --json later | grep -q '"readers": 1'
+}
+"$FLUX" stream cat --stay --var=n later >later.out &
+later=$!
+wait_until 20 stays
+ok "a job writes a stream" "$FLUX" wreckrun -n1 "$PEER" write later 2 0 1 readers=1
+ok "and so does the next one" "$FLUX" wreckrun -n1 "$PEER" write later 2 0 1 readers=1
+seen() {
+    [ "$(cut -f 1 later.out | tr '\n' ' ')" = "0 1 2 3 " ]
+}
+ok "the numbers of its steps go on" wait_until 20 seen
+"$FLUX" stream rm later
+wait $later
+
+# A job of several writers, one of which is killed before it ends its step: readers see the steps before, and are told.
+# shellcheck disable=SC2016 # for the tasks
+"$FLUX" wreckrun -n2 sh -c 'crash=9; [ "$FLUX_TASK_RANK" = 0 ] || crash=2
+    exec "$0" write broken 4 "$FLUX_TASK_RANK" 2 readers=1 keep=1 crash=$crash' "$PEER" >job.out 2>&1 &
+job=$!
+run "$PEER" read broken
+wait $job
+is "$(grep -c '^0-1 2$' <<<"$out")" 1 "a step that a writer has not ended is not seen"
+like "$out" "stream 'broken': rank 1 of writer job [0-9]+ ended by signal 9 in step 2" "its reader is told which writer that was"
+
+# The same of a writer that has died before the others have come.
+peer r 0 read early
+early() {
+    [ "$(field early readers)" = 1 ]
+}
+wait_until 20 early
+"$PEER" write early 4 1 2 readers=1 crash=2 >/dev/null &
+wait $!
+is $? 137 "a writer is killed before the other one has come"
+ok "which writes all of its steps" "$PEER" write early 4 0 2 readers=1
+ended r
+is "$last" "0-1 2 stream 'early': rank 1 of the writers has died in step 2 " "the reader has the steps of both, and is told"
+
+release
+is "$status" 0 "the session ends well"
+finish
