@@ -135,7 +135,7 @@ done
 
 # --- a quorum, and nothing about how long to wait for the others ---
 
-rm -r run
+rm -rf run
 mkdir -m 700 run
 sed -i 's/\["boot.timeout"\] = "1s", quorum = 3/quorum = 1/' conf.lua
 begin 0 sh -c 'exec cat fifo'

@@ -421,8 +421,7 @@ static void leave_cb(flux_t *h, const flux_msg_t *req, void *arg)
     if (core_is_root(b->core))
         flux_respond_error(h, req, EINVAL, "the session ends with rank 0: use flux shutdown");
     else if (!may_leave(b))
-        flux_respond_error(h, req, EINVAL,
-                           "rank %u cannot leave before the session runs",
+        flux_respond_error(h, req, EINVAL, "rank %u cannot leave before the session runs",
                            core_rank(b->core));
     else if (in.restart && !alone(b))
         flux_respond_error(h, req, EINVAL,

@@ -915,8 +915,8 @@ static void passage_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *
     heal_way_ended(arg, true);
 }
 
-/* An orphan names ranks that this broker looks for below a lost one: the report that they have moved
- * from there was lost with that, and the orphan repeats it after its welcome. */
+/* An orphan names ranks that this broker looks for below a lost one: the report that they have
+ * moved from there was lost with that, and the orphan repeats it after its welcome. */
 static void place_below(core_t *c, const struct peer *p, const idset_t *below)
 {
     const topology_t *tree = overlay_tree(c);

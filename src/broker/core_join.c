@@ -456,8 +456,8 @@ static void join_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, voi
         if (all && idset_subtract(all, c->up) == 0)
             text = idset_format(all, 0);
         core_log(c, LOG_ERR,
-                 "still waiting after %.0f s for ranks %s: attributes quorum and boot.timeout let a "
-                 "session begin without some of its ranks",
+                 "still waiting after %.0f s for ranks %s: attributes quorum and boot.timeout let "
+                 "a session begin without some of its ranks",
                  c->cfg.join_timeout, text ? text : "?");
         free(text);
         idset_destroy(all);

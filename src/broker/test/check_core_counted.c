@@ -94,8 +94,8 @@ START_TEST(counted_lost)
 }
 END_TEST
 
-/* Rank 4 returns from rank 2 to rank 3, and rank 2 dies with its report of that.  Rank 1, which takes
- * over rank 3, sends what it has held for rank 4 there. */
+/* Rank 4 returns from rank 2 to rank 3, and rank 2 dies with its report of that.  Rank 1, which
+ * takes over rank 3, sends what it has held for rank 4 there. */
 START_TEST(moved_unheard)
 {
     struct cluster *cl;
