@@ -275,13 +275,13 @@ uint64_t flux_stream_epoch(const flux_stream_t *s);
 /* Begin a step that all writers have ended.  Earlier ones that wait are released.  Waits at most
  * `timeout` seconds (< 0: any).  1 with its number in *step (which may be NULL); 0 at the end of
  * the stream: its writers have closed it, or, for a reader that stays, it was removed; -1 with an
- * error message and ETIMEDOUT, ENOENT (the step of this number cannot come any more, or was dropped
- * by a transform), ENOTRECOVERABLE (a transform has failed: in which step and line; this reader has
- * left the stream, and can only be closed), ECONNRESET (a writer
- * has died: which one, in which step and how, as far as the session knows it 2 seconds
- * later), ESTALE (this reader was evicted), EINVAL (the last step was not ended, or a
- * member of a group asks for another one than the next) or EPROTO.  In a group, numbers fall when a
- * step is given again. */
+ * error message and ETIMEDOUT, ENOENT (the step of this number cannot come any more, because this
+ * reader has begun a later one, or a writer has ended a later one without it, which is reported at
+ * once; or it was dropped by a transform), ENOTRECOVERABLE (a transform has failed: in which step
+ * and line; this reader has left the stream, and can only be closed), ECONNRESET (a writer has
+ * died: which one, in which step and how, as far as the session knows it 2 seconds later), ESTALE
+ * (this reader was evicted), EINVAL (the last step was not ended, or a member of a group asks for
+ * another one than the next) or EPROTO.  In a group, numbers fall when a step is given again. */
 int flux_stream_begin_step(flux_stream_t *s, uint64_t which, double timeout, uint64_t *step,
                            errmsg_t *err);
 /* For programs with a loop of their own: a descriptor that becomes readable when

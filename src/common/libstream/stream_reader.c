@@ -529,12 +529,25 @@ static int agree(flux_stream_t *s, int slot, uint64_t least, errmsg_t *err)
     return waits > 0 ? 0 : 1;
 }
 
+/* Can a step of this number not come any more?  A later one was begun, or a writer has one. */
+static bool passed(const flux_stream_t *s, uint64_t which)
+{
+    if (which < s->took.step)
+        return true;
+    for (uint32_t i = 0; i < s->nsources; i++) {
+        if (s->sources[i].has[HEAD] && s->sources[i].steps[HEAD].step > which)
+            return true;
+    }
+    return false;
+}
+
 /* Begin a step as it has come. */
 static int begin(flux_stream_t *s, uint64_t which, double until, double timeout, uint64_t *step,
                  errmsg_t *err)
 {
     uint64_t before = s->stay && s->want.group[0] == '\0' ? s->took.step : 0;
-    uint64_t least = which >= FLUX_STREAM_NEWEST || which < before ? before : which;
+    bool exact = which < FLUX_STREAM_NEWEST;
+    uint64_t least = !exact || which < before ? before : which;
     bool last = false;
     int rc;
 
@@ -547,6 +560,8 @@ static int begin(flux_stream_t *s, uint64_t which, double until, double timeout,
                                         : agree(s, HEAD, least, err)) == 0) {
         double left = until - clock_now();
 
+        if (exact && passed(s, which))
+            break;
         if (last)
             return errmsg_fail(err, ETIMEDOUT, "stream '%s' has had no step within %g s", s->name,
                                timeout);
@@ -558,14 +573,14 @@ static int begin(flux_stream_t *s, uint64_t which, double until, double timeout,
         return 0;
     if (rc < 0)
         return -1;
+    if (exact && passed(s, which))
+        return errmsg_fail(err, ENOENT, "step %" PRIu64 " of stream '%s' cannot come any more",
+                           which, s->name);
     while (which == FLUX_STREAM_NEWEST && agree(s, NEXT, 0, NULL) == 1) {
         for (uint32_t i = 0; i < s->nsources; i++)
             shift(&s->sources[i]);
     }
     s->step = s->sources[0].steps[HEAD].step;
-    if (which < FLUX_STREAM_NEWEST && s->step > which)
-        return errmsg_fail(err, ENOENT, "step %" PRIu64 " of stream '%s' cannot come any more",
-                           which, s->name);
     for (uint32_t i = 0; i < s->nsources; i++) {
         if (s->epoch < s->sources[i].epoch)
             s->epoch = s->sources[i].epoch;

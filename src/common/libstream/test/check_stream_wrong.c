@@ -420,11 +420,15 @@ START_TEST(exact)
     put_number(&b, 1); /* step 4 */
     ck_assert_int_eq(begin(&b, 4), 1);
     has(&b, 4);
-    fails(begin(&b, 3), ETIMEDOUT, "stream 's' has had no step within 0 s");
+    fails(begin(&b, 4), ENOENT, "step 4 of stream 's' cannot come any more");
+    fails(begin(&b, 3), ENOENT, "step 3 of stream 's' cannot come any more");
+    ck_assert_uint_eq(flux_stream_step(b.r), 4);
     put_number(&b, 1);
     fails(begin(&b, 3), ENOENT, "step 3 of stream 's' cannot come any more");
     ck_assert_int_eq(begin(&b, FLUX_STREAM_NEXT), 1); /* what was found instead is not lost */
     has(&b, 5);
+    fails(begin(&b, 5), ENOENT, "step 5 of stream 's' cannot come any more"); /* all is read */
+    fails(begin(&b, 6), ETIMEDOUT, "stream 's' has had no step within 0 s");
     for (int i = 0; i < 3; i++)
         put_number(&b, 1);
     for (int i = 0; i < 5; i++)
@@ -456,9 +460,9 @@ START_TEST(dropped)
         put_number(&b, 0); /* step 5 */
         for (int i = 0; i < 3; i++)
             put_number(&b, 1);
-        fails(begin(&b, 2), ETIMEDOUT, "stream 's' has had no step within 0 s");
-    } else {
-        fails(begin(&b, 2), ETIMEDOUT, "stream 's' has had no step within 0 s");
+        fails(begin(&b, 2), ENOENT, "step 2 of stream 's' cannot come any more");
+    } else { /* rank 0 has dropped it, which is known before rank 1 has a later step */
+        fails(begin(&b, 2), ENOENT, "step 2 of stream 's' cannot come any more");
         put_number(&b, 1);
         put_number(&b, 1); /* step 4 */
         fails(begin(&b, 2), ENOENT, "step 2 of stream 's' cannot come any more");
