@@ -40,7 +40,7 @@ begin 2
 # --- absent ---
 
 ok "the session begins without a rank, after boot.timeout, and says which" \
-    wait_until 30 grep -q "ranks 3 have not joined within 1 s" out.0
+    wait_until 30 grep -q "rank 3 has not joined within 1 s" out.0
 ok "flux up shows it" wait_until 30 up_is "3 of 4 up: 0-2; absent: 3"
 ok "those that are there take jobs" "$FLUX" wreckrun -N3 -n3 true
 begin 3

@@ -845,9 +845,11 @@ static void pending_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *
     core_t *c = arg;
     idset_t *late = c->pending;
     char *text = idset_format(late, 0);
+    bool one = idset_count(late) == 1;
 
-    core_log(c, LOG_ERR, "ranks %s have lost the broker above them, and not connected within %g s",
-             text ? text : "?", c->cfg.heal_timeout);
+    core_log(c, LOG_ERR, "rank%s %s %s lost the broker above %s, and not connected within %g s",
+             one ? "" : "s", text ? text : "?", one ? "has" : "have", one ? "it" : "them",
+             c->cfg.heal_timeout);
     free(text);
     c->pending = NULL;
     for (uint32_t i = 0; i < c->nchildren; i++) {

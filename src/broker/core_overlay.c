@@ -95,17 +95,19 @@ void overlay_caught_up(core_t *c, const idset_t *lost)
     route_held(c, c->parent);
 }
 
-static void log_down(core_t *c, const char *ranks, enum rank_state how)
+static void log_down(core_t *c, bool one, const char *ranks, enum rank_state how)
 {
+    const char *s = one ? "" : "s", *have = one ? "has" : "have";
+
     if (how == RANK_ABSENT)
         core_log(c, LOG_ERR,
-                 "ranks %s have not joined within %g s (boot.timeout): the session begins without "
-                 "them",
-                 ranks, c->cfg.boot_timeout);
+                 "rank%s %s %s not joined within %g s (boot.timeout): the session begins without "
+                 "%s",
+                 s, ranks, have, c->cfg.boot_timeout, one ? "it" : "them");
     else if (how == RANK_LEFT)
-        core_log(c, LOG_NOTICE, "ranks %s have left", ranks);
+        core_log(c, LOG_NOTICE, "rank%s %s %s left", s, ranks, have);
     else
-        core_log(c, LOG_ERR, "ranks %s are lost", ranks);
+        core_log(c, LOG_ERR, "rank%s %s %s lost", s, ranks, one ? "is" : "are");
 }
 
 /* Record that `ranks` are lost (or have left, or are absent), and report that to the parent; at the
@@ -137,7 +139,7 @@ void overlay_ranks_lost(core_t *c, const idset_t *ranks, enum rank_state how, ui
         if ((json = flux_schema_encode(&overlay_down_schema, &body)))
             event_publish_json(c, "overlay.down", json);
         free(json);
-        log_down(c, text, how);
+        log_down(c, idset_count(fresh) == 1, text, how);
         heal_put_back(c, fresh);
     } else {
         heal_note_lost(c, fresh);

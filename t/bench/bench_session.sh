@@ -72,7 +72,7 @@ if [ "${1-}" = --inside ]; then
     end=$EPOCHREALTIME
     figure "idle session of ${#brokers[@]}" \
         "$(awk -v a="$before" -v b="$after" -v t="$begin" -v u="$end" \
-            'BEGIN { print (b - a) / 10 / (u - t) }')" "%core" "" "" "<=2"
+            'BEGIN { print (b - a) / 10 / (u - t) }')" "%core" "" "" "<=1"
     exit
 fi
 
