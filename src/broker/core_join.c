@@ -306,7 +306,9 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
     else if (h->rank != p->rank)
         errmsg_set(&why, "it claims to be rank %u", h->rank);
     else if (h->size != c->cfg.size || strcmp(h->topology, topology_spec(c->topo)) != 0)
-        errmsg_set(&why, "it was started with size %u and topology %.40s, not %u and %.40s",
+        errmsg_set(&why,
+                   "it was started with size %u and topology %.40s, not %u and %.40s: all brokers "
+                   "of a session need the same configuration",
                    h->size, h->topology, c->cfg.size, topology_spec(c->topo));
     else if (h->below && h->session != c->session)
         errmsg_set(&why, "it belongs to another session, or to an earlier start of this one");

@@ -129,6 +129,11 @@ START_TEST(refused)
     hear_reason(fd, why, sizeof(why));
     ck_assert_str_eq(why, "the key is not that of rank 2");
     ck_assert_ptr_nonnull(strstr(node[0].log, why));
+    hello.key = "";
+    write_word(fd = stranger(0), ULINK_HELLO, &hello);
+    hear_reason(fd, why, sizeof(why));
+    ck_assert_ptr_nonnull(strstr(why, "it uses no keys (curve), and this broker uses keys: give"));
+    hello.key = node[1].key.pub;
     hello.rank = 1;
     write_word(fd = stranger(0), ULINK_HELLO, &hello);
     hear_reason(fd, why, sizeof(why));
