@@ -19,6 +19,8 @@
  */
 #include "config.h"
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +52,8 @@ struct cipher {
 struct far_link {
     int fd;
     uint64_t sent;
+    bool later;              /* data that are sent now can wait, */
+    bool held;               /* and the last ones may do so */
     struct cipher *out, *in; /* NULL: not encrypted */
 };
 
@@ -128,10 +132,12 @@ static ssize_t plain_send(far_link_t *l, const struct iovec *iov, size_t count)
     ssize_t n;
 
     do
-        n = sendmsg(l->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+        n = sendmsg(l->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL | (l->later ? MSG_MORE : 0));
     while (n < 0 && errno == EINTR);
-    if (n > 0)
+    if (n > 0) {
         l->sent += (uint64_t)n;
+        l->held = l->later;
+    }
     return n;
 }
 
@@ -214,6 +220,26 @@ ssize_t far_link_send(far_link_t *l, const struct iovec *iov, size_t count)
         seal(l->out, data, len);
         done += len;
     }
+}
+
+ssize_t far_link_send_later(far_link_t *l, const struct iovec *iov, size_t count)
+{
+    ssize_t n;
+
+    l->later = true;
+    n = far_link_send(l, iov, count);
+    l->later = false;
+    return n;
+}
+
+void far_link_push(far_link_t *l)
+{
+    int on = 1;
+
+    /* This sends what MSG_MORE holds back: tcp(7). */
+    if (l->held)
+        setsockopt(l->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    l->held = false;
 }
 
 /* --- receiving --- */

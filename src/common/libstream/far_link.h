@@ -31,6 +31,10 @@ int far_link_secure(far_link_t *l, const unsigned char *send_key, const unsigned
 /* Send as much as possible without waiting.  Returns the number of accepted bytes, above 0; or -1
  * with EAGAIN (wait for POLLOUT) or an error of sendmsg(2). */
 ssize_t far_link_send(far_link_t *l, const struct iovec *iov, size_t count);
+/* The same for data that can wait until more are sent.  If nothing is, the kernel sends them after
+ * a fraction of a second; far_link_push() sends them at once. */
+ssize_t far_link_send_later(far_link_t *l, const struct iovec *iov, size_t count);
+void far_link_push(far_link_t *l);
 /* waits(): do accepted bytes wait to be sent?  flush(): send them: 0, or -1 as above. */
 bool far_link_waits(const far_link_t *l);
 int far_link_flush(far_link_t *l);

@@ -64,6 +64,8 @@ static int step_begin(inlet_far_t *f)
     INVARIANT(1, st->first <= st->len && st->len <= st->e->room);
     if ((st->pin = f->pin))
         f->pin->refs++;
+    f->live.steps++;
+    f->live.bytes += st->len;
     f->arriving = st;
     f->to = f->base + st->e->off;
     f->left = m->payload;
@@ -287,7 +289,7 @@ int inlet_far_pump_until(inlet_far_t *f, bool (*enough)(const inlet_far_t *), do
 
 /* --- output --- */
 
-int inlet_far_say(inlet_far_t *f, const struct far_msg *m, const void *payload)
+static int say(inlet_far_t *f, const struct far_msg *m, const void *payload, bool later)
 {
     unsigned char buf[FAR_HEAD_LEN + FAR_BOX_MAX];
     struct iovec iov = {buf, FAR_HEAD_LEN + m->payload};
@@ -305,7 +307,9 @@ int inlet_far_say(inlet_far_t *f, const struct far_msg *m, const void *payload)
     if (m->payload > 0)
         memcpy(buf + FAR_HEAD_LEN, payload, m->payload);
     while (iov.iov_len > 0 || far_link_waits(f->link)) {
-        ssize_t n = iov.iov_len > 0 ? far_link_send(f->link, &iov, 1) : far_link_flush(f->link);
+        ssize_t n = iov.iov_len == 0 ? far_link_flush(f->link)
+                    : later          ? far_link_send_later(f->link, &iov, 1)
+                                     : far_link_send(f->link, &iov, 1);
 
         if (n >= 0) {
             iov.iov_base = (char *)iov.iov_base + n;
@@ -316,4 +320,29 @@ int inlet_far_say(inlet_far_t *f, const struct far_msg *m, const void *payload)
             poll(&p, 1, 1000);
     }
     return 0;
+}
+
+int inlet_far_say(inlet_far_t *f, const struct far_msg *m, const void *payload)
+{
+    f->unsaid = (struct inlet_far_load){0};
+    return say(f, m, payload, false);
+}
+
+void inlet_far_say_release(inlet_far_t *f, const struct inlet_far_step *st, bool later)
+{
+    const struct far_msg m = {.type = FAR_RELEASE, .number = st->number};
+
+    if (!later)
+        inlet_far_say(f, &m, NULL);
+    else if (say(f, &m, NULL, true) == 0) {
+        f->unsaid.steps++;
+        f->unsaid.bytes += st->len;
+    }
+}
+
+void inlet_far_push(inlet_far_t *f)
+{
+    if (f->link)
+        far_link_push(f->link);
+    f->unsaid = (struct inlet_far_load){0};
 }

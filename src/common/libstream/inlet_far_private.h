@@ -34,6 +34,10 @@ struct inlet_far_step {
     uint64_t have[BLOCK_VARS_MAX / 64]; /* variables of which the value is there */
 };
 
+struct inlet_far_load {
+    uint64_t steps, bytes;
+};
+
 /* A request for values. */
 struct inlet_far_pending {
     bool open;
@@ -73,8 +77,10 @@ struct inlet_far {
     extent_pool_t *pool;
     struct inlet_far_step *steps[LANE_SLOTS];
     struct list_node queue;
-    uint64_t last;        /* number of the last announced step */
-    unsigned char *first; /* first bytes of the last FAR_STEP */
+    struct inlet_far_load live;   /* steps that were announced, and not released */
+    struct inlet_far_load unsaid; /* that were released, which the writer may not have heard yet */
+    uint64_t last;                /* number of the last announced step */
+    unsigned char *first;         /* first bytes of the last FAR_STEP */
     uint64_t first_len;
 
     unsigned char *buf;              /* INLET_FAR_BUFFER bytes */
@@ -152,5 +158,9 @@ int inlet_far_pump_until(inlet_far_t *f, bool (*enough)(const inlet_far_t *), do
 /* Send a small message; the writer reads it even when it is busy.  Waits only if the writer has
  * been stopped for long.  0, or -1 with the error of the connection. */
 int inlet_far_say(inlet_far_t *f, const struct far_msg *m, const void *payload);
+/* Say that a step was released.  `later`: it can wait until more is said; inlet_far_push() sends
+ * it. */
+void inlet_far_say_release(inlet_far_t *f, const struct inlet_far_step *st, bool later);
+void inlet_far_push(inlet_far_t *f);
 
 #endif

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -230,6 +231,65 @@ START_TEST(policy)
     }
     ck_assert_uint_eq(stats(o).dropped + got, 38);
     ck_assert_uint_lt(got, 38);
+    inlet_destroy(i);
+    outlet_destroy(o);
+}
+END_TEST
+
+/* --- releases --- */
+
+static struct tcp_info sent_by(const inlet_t *i)
+{
+    struct tcp_info info = {0};
+    socklen_t len = sizeof(info);
+
+    ck_assert_int_eq(getsockopt(inlet_fd(i), IPPROTO_TCP, TCP_INFO, &info, &len), 0);
+    return info;
+}
+
+/* Take `steps` steps, and then release them all.  Returns the number of segments in which that was
+ * said. */
+static uint32_t release_all(outlet_t *o, inlet_t *i, uint64_t first, uint64_t steps)
+{
+    struct inlet_step s[LANE_SLOTS];
+    uint32_t before;
+
+    for (uint64_t n = 0; n < steps; n++) {
+        put(o, first + n);
+        s[n] = get(i, first + n);
+    }
+    before = sent_by(i).tcpi_data_segs_out;
+    for (uint64_t n = 0; n < steps; n++)
+        ck_assert_int_eq(inlet_release(i, &s[n]), 0);
+    return sent_by(i).tcpi_data_segs_out - before;
+}
+
+/* While the writer has room, releases go together, and before the reader sleeps; or, if it does
+ * nothing, soon. */
+START_TEST(releases)
+{
+    outlet_t *o;
+    inlet_t *i;
+
+    ends_way = (enum way)_i;
+    o = writer(0., 0);
+    i = reader(o, "block", 0);
+    ck_assert_uint_lt(release_all(o, i, 0, 50), 25);
+    ck_assert(inlet_sleep(i));
+    ck_assert_uint_eq(sent_by(i).tcpi_notsent_bytes, 0);
+    wait_live(o, 0);
+    inlet_destroy(i);
+    i = reader(o, "block", 0);
+    ck_assert_uint_lt(release_all(o, i, 50, 50), 25);
+    wait_live(o, 0);
+    inlet_destroy(i);
+    i = reader(o, "block", 3); /* a queue that is soon full */
+    ck_assert_uint_eq(release_all(o, i, 100, 3), 3);
+    wait_live(o, 0);
+    inlet_destroy(i);
+    i = reader(o, "drop-newest", 0); /* a writer that would drop steps */
+    ck_assert_uint_eq(release_all(o, i, 103, 4), 4);
+    wait_live(o, 0);
     inlet_destroy(i);
     outlet_destroy(o);
 }
@@ -771,7 +831,7 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tcp[] = {questions,   policy,    lingers,     evicted,
+    const TTest *const tcp[] = {questions,   policy,    releases,    lingers, evicted,
                                 writer_dies, strangers, late_member, talkers};
     const TTest *const once[] = {crowd, unheard, liars};
     TCase *tc = tcase_create("far");
