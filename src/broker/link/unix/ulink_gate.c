@@ -120,10 +120,8 @@ static struct ulink_peer *identify(ulink_t *l, const flux_msg_t *msg, errmsg_t *
              (l->key[0] && !p->key[0])) /* it was adopted by its ticket */
         errmsg_set(err, "rank %u is not a neighbor that is expected here", hello.rank);
     else if (!p->key[0] != !hello.key[0])
-        errmsg_set(err,
-                   "it uses %s (curve), and this broker uses %s: give all brokers of a session the "
-                   "same configuration",
-                   hello.key[0] ? "keys" : "no keys", p->key[0] ? "keys" : "none");
+        errmsg_set(err, "it uses %s (curve), and this broker %s: use the same configuration",
+                   hello.key[0] ? "keys" : "no keys", p->key[0] ? "does" : "does not");
     else if (!ulink_same_key(p->key, hello.key))
         errmsg_set(err, "the key is not that of rank %u", hello.rank);
     else if (p->state == ULINK_UP && !core_peer_stale(l->core, p->plane, p->rank))
