@@ -56,14 +56,11 @@ static double number(const char *option, const char *text, double min)
 
 void stage_init(const char *name)
 {
-    const char *rank = getenv("FLUX_TASK_RANK");
-    const char *size = getenv("FLUX_JOB_SIZE");
+    errmsg_t err;
 
     stage.name = name;
-    if (rank && size) {
-        stage.rank = (uint32_t)number("FLUX_TASK_RANK", rank, 0.);
-        stage.size = (uint32_t)number("FLUX_JOB_SIZE", size, 1.);
-    }
+    if (flux_stream_rank(&stage.rank, &stage.size, &err) < 0)
+        stage_die("%s", err.text);
     began = now();
 }
 
@@ -137,8 +134,7 @@ port_t *port_read(const char *stream, const char *onoff)
 
 port_t *port_write(const char *stream, uint32_t readers)
 {
-    struct flux_stream_opts opts = {
-        .rank = stage.rank, .size = stage.size, .timeout = TIMEOUT, .readers = readers};
+    struct flux_stream_opts opts = {.timeout = TIMEOUT, .readers = readers};
 
     return port_open(stream, FLUX_STREAM_WRITE, &opts);
 }

@@ -27,9 +27,8 @@ class Stage:
 
     def __init__(self, name):
         self.name = name
-        self.rank = int(os.environ.get("FLUX_TASK_RANK", "0"))
-        self.size = int(os.environ.get("FLUX_JOB_SIZE", "1"))
         self.handle = flux.open()
+        self.rank, self.size = self.handle.stream_rank()
         self.began = time.perf_counter()
 
     def share(self, total, rank=None):
@@ -50,9 +49,7 @@ class Stage:
         if directory:
             return Writer(FileWriter(directory, stream, self.rank))
         return Writer(
-            self.handle.stream_writer(
-                stream, rank=self.rank, size=self.size, readers=readers, timeout=TIMEOUT
-            )
+            self.handle.stream_writer(stream, readers=readers, timeout=TIMEOUT)
         )
 
     def finish(self, read, written):

@@ -86,7 +86,7 @@ class Sum:
 
     def __init__(self, stage):
         handle = stage.handle
-        self.out = handle.stream_writer("plasma.charge", rank=stage.rank, size=stage.size)
+        self.out = handle.stream_writer("plasma.charge")
         self.read = handle.stream_reader("plasma.charge")
         handle.barrier(f"plasma.{os.environ.get('FLUX_JOB_ID', os.getpid())}", stage.size)
 

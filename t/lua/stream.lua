@@ -12,6 +12,8 @@ raises("no option 'deep'", "an option that is not there", h.stream_reader, h, "l
 raises("0 or more", "an option of another type", h.stream_reader, h, "lua.a", {depth = -1})
 raises("is a text", "a number where a text belongs", h.stream_reader, h, "lua.a", {group = 7})
 fails("EINVAL", "a policy that is not there", h:stream_reader("lua.a", {policy = "never"}))
+is(table.concat({h:stream_rank()}, " "), "0 1", "a process that was started alone")
+fails("EINVAL", "a rank without a size", h:stream_writer("lua.b", {rank = 1}))
 is(w:step(), 0, "the first step")
 
 local function put_all(n)

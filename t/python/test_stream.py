@@ -13,6 +13,7 @@ import tempfile
 import time
 import unittest
 from typing import Annotated, List, Optional
+from unittest import mock
 
 import flux
 from test_handle import Case, asleep
@@ -35,6 +36,21 @@ class Atom:
 
 
 class StreamTest(Case):
+    def test_rank(self):
+        """rank and size of a writer come from the environment by default"""
+        self.assertEqual(self.h.stream_rank(), (0, 1))
+        with mock.patch.dict(os.environ, PMI_RANK="1", PMI_SIZE="2"):
+            self.assertEqual(self.h.stream_rank(), (1, 2))
+            with self.h.stream_writer("py.rank", keep=1):
+                with self.h.stream_writer("py.rank", rank=0, size=2, keep=1):
+                    with self.h.stream_reader("py.rank") as steps:
+                        self.assertEqual(steps.writers, 2)
+                self.fails(errno.EINVAL, self.h.stream_writer, "py.rank", rank=0, size=3)
+        with mock.patch.dict(os.environ, PMI_RANK="2", PMI_SIZE="2"):
+            self.fails(errno.EINVAL, self.h.stream_rank)
+            self.fails(errno.EINVAL, self.h.stream_writer, "py.rank")
+        self.fails(errno.EINVAL, self.h.stream_writer, "py.rank", rank=1)
+
     def test_steps(self):
         """steps go from writer to reader"""
         with self.h.stream_writer("py.a") as out, self.h.stream_reader("py.a") as steps:

@@ -215,7 +215,21 @@ static int reader_open(lua_State *L)
     return stream_open(L, LFLUX_STREAM_READER, FLUX_STREAM_READ, &opts);
 }
 
+static int own_rank(lua_State *L)
+{
+    uint32_t rank, size;
+    errmsg_t err;
+
+    lflux_check_handle(L, 1);
+    if (flux_stream_rank(&rank, &size, &err) < 0)
+        return lflux_fail_err(L, errno, &err);
+    lua_pushinteger(L, rank);
+    lua_pushinteger(L, size);
+    return 2;
+}
+
 const luaL_Reg lflux_stream_handle_methods[] = {
+    {"stream_rank", own_rank},
     {"stream_writer", writer_open},
     {"stream_reader", reader_open},
     {NULL, NULL},

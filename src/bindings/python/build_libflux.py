@@ -320,6 +320,7 @@ struct flux_stream_opts {
     ...;
 };
 int flux_stream_switch(flux_t *h, const char *name, bool on, errmsg_t *err);
+int flux_stream_rank(uint32_t *rank, uint32_t *size, errmsg_t *err);
 flux_stream_t *flux_stream_open(flux_t *h, const char *name, int mode,
                                 const struct flux_stream_opts *opts, errmsg_t *err);
 void flux_stream_close(flux_stream_t *s);

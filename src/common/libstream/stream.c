@@ -43,6 +43,20 @@ void flux_stream_leave(flux_stream_t *s)
     errno = saved;
 }
 
+/* The rank and size that the program has not said. */
+static int rank_get(const char *name, struct flux_stream_opts *opts, errmsg_t *err)
+{
+    errmsg_t why;
+
+    if (opts->rank > 0)
+        return errmsg_fail(err, EINVAL,
+                           "stream '%.128s': the option rank, %u, needs the option size", name,
+                           opts->rank);
+    if (flux_stream_rank(&opts->rank, &opts->size, &why) < 0)
+        return errmsg_fail(err, errno, "stream '%.128s': %s", name, why.text);
+    return 0;
+}
+
 flux_stream_t *flux_stream_open(flux_t *h, const char *name, enum flux_stream_mode mode,
                                 const struct flux_stream_opts *opts, errmsg_t *err)
 {
@@ -55,7 +69,8 @@ flux_stream_t *flux_stream_open(flux_t *h, const char *name, enum flux_stream_mo
         errmsg_fail(err, EINVAL, "a stream is opened for writing or for reading");
         return NULL;
     }
-    if (stream_config_file(name, mode, &own, &held, err) < 0) {
+    if ((mode == FLUX_STREAM_WRITE && own.size == 0 && rank_get(name, &own, err) < 0) ||
+        stream_config_file(name, mode, &own, &held, err) < 0) {
         free(held);
         return NULL;
     }

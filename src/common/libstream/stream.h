@@ -47,9 +47,11 @@ enum flux_stream_mode {
 /* Options; 0, or NULL, stands for the default.  The settings of the stream in the file that the
  * environment variable FLUX_STREAM_CONFIG names (flux-stream(1)) override the options. */
 struct flux_stream_opts {
-    /* This process, in a group of processes that opens this side together. */
+    /* Writer: this process, in a group of processes that opens this side together.  `size` 0: as
+     * flux_stream_rank() says, so that the tasks of a job, or the processes of an MPI program, are
+     * one group; 1: it writes alone. */
     uint32_t rank;
-    uint32_t size; /* 1 */
+    uint32_t size;
     /* Timeout of opening, in seconds: a reader waits for all writers, a writer for `readers`
      * readers (30; < 0: no limit). */
     double timeout;
@@ -117,6 +119,13 @@ struct flux_stream_opts {
      * `flux stream transform --at` attaches others while the program runs. */
     const char *transforms;
 };
+
+/* The rank of this process among the `*size` processes that were started with it, as the launcher
+ * says in the environment: that of flux (FLUX_TASK_RANK and FLUX_JOB_SIZE), of PMI (PMI_RANK and
+ * PMI_SIZE) or of Open MPI (OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE), whichever is the first
+ * of more than one process; else 0 of 1.  Thread rules: those of getenv(3).  0, or -1 with an error
+ * message and EINVAL: the values are malformed. */
+int flux_stream_rank(uint32_t *rank, uint32_t *size, errmsg_t *err);
 
 /* Join a stream.  `name`: 1 to 128 bytes without blanks.  `opts` may be NULL.  NULL with an error
  * message and EEXIST (there is a writer of this rank), EINVAL (a bad name or option, or a transform

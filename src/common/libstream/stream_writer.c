@@ -104,7 +104,7 @@ int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
     struct stream_way way;
     struct stream_write w = {.name = s->name,
                              .rank = opts->rank,
-                             .size = opts->size > 0 ? opts->size : 1,
+                             .size = opts->size,
                              .host = host,
                              .place = way.place,
                              .far = far,

@@ -9,7 +9,7 @@ import syslog
 import threading
 import time
 import weakref
-from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Tuple, Union
 
 from . import _c
 from ._libflux import ffi, lib
@@ -565,12 +565,23 @@ class Handle:
         """Remove a namespace with its contents."""
         Namespace._remove(self, name, timeout)
 
+    def stream_rank(self) -> Tuple[int, int]:
+        """The rank of this process, and how many were started with it: tasks of a job, or of MPI.
+
+        0 of 1 for others. `stream_writer()` uses these by default.
+        """
+        rank, size = ffi.new("uint32_t *"), ffi.new("uint32_t *")
+        err = ffi.new("errmsg_t *")
+        if lib.flux_stream_rank(rank, size, err) < 0:
+            fail_with(err)
+        return rank[0], size[0]
+
     def stream_writer(
         self,
         name: str,
         *,
         rank: int = 0,
-        size: int = 1,
+        size: int = 0,
         evict: float = 0.0,
         keep: int = 0,
         readers: int = 0,
@@ -580,7 +591,7 @@ class Handle:
         share: Optional[bool] = None,
         transforms: Optional[str] = None,
     ) -> StreamWriter:
-        """Open a stream for writing: as writer `rank` of a group of `size`.
+        """Open a stream for writing: as writer `rank` of a group of `size` (0: as `stream_rank()`).
 
         `evict`: give up readers that make it wait for as many seconds without releasing a step (0:
         never). `keep`: steps kept for readers that come later. `readers`: wait for as many, at most

@@ -213,6 +213,49 @@ static int begin(struct bed *b, uint64_t which)
     return flux_stream_begin_step(b->r, which, 0., NULL, &err);
 }
 
+static void launched(const char *rank, const char *size, const char *rank2, const char *size2)
+{
+    setenv("FLUX_TASK_RANK", rank, 1);
+    setenv("FLUX_JOB_SIZE", size, 1);
+    setenv("OMPI_COMM_WORLD_RANK", rank2, 1);
+    setenv("OMPI_COMM_WORLD_SIZE", size2, 1);
+}
+
+/* The environment says the rank of a writer that does not. */
+START_TEST(ranks)
+{
+    const struct flux_stream_opts one = {.transport = "ring", .rank = 1};
+    struct bed b = {.n = 0};
+    struct fake *f = party(&b);
+    uint32_t rank, size;
+
+    works(flux_stream_rank(&rank, &size, &err));
+    ck_assert(rank == 0 && size == 1);
+    ck_assert_ptr_null(flux_stream_open(f->h, "s", FLUX_STREAM_WRITE, &one, &err));
+    fails(-1, EINVAL, "stream 's': the option rank, 1, needs the option size");
+    launched("3", "4", "1", "2");
+    works(flux_stream_rank(&rank, &size, &err));
+    ck_assert(rank == 3 && size == 4);
+    launched("0", "1", "1", "2"); /* mpirun in a job with one task */
+    works(flux_stream_rank(&rank, &size, &err));
+    ck_assert(rank == 1 && size == 2);
+    launched("4", "4", "1", "2");
+    fails(flux_stream_rank(&rank, &size, &err), EINVAL,
+          "FLUX_TASK_RANK=4 and FLUX_JOB_SIZE=4 in the environment are not the rank of a process "
+          "and a larger number of processes");
+    unsetenv("FLUX_TASK_RANK"); /* what a task starts, such as a session */
+    works(flux_stream_rank(&rank, &size, &err));
+    ck_assert(rank == 1 && size == 2);
+    launched("1", "x", "1", "2");
+    ck_assert_ptr_null(flux_stream_open(f->h, "s", FLUX_STREAM_WRITE, NULL, &err));
+    fails(-1, EINVAL,
+          "stream 's': FLUX_TASK_RANK=1 and FLUX_JOB_SIZE=x in the environment are not the rank of "
+          "a process and a larger number of processes");
+    ck_assert_uint_eq(f->nsent, 0);
+    fake_free(f);
+}
+END_TEST
+
 START_TEST(writing)
 {
     struct bed b;
@@ -738,6 +781,7 @@ int main(void)
     tcase_add_test(tc, writing);
     tcase_add_test(tc, reading);
     tcase_add_test(tc, reading_records);
+    tcase_add_test(tc, ranks);
     tcase_add_test(tc, exact);
     tcase_add_loop_test(tc, dropped, 0, 3);
     tcase_add_test(tc, closed);
