@@ -30,6 +30,7 @@
 #include <string.h>
 
 #include "core_private.h"
+#include "libutil/le.h"
 #include "libflux/courier.h"
 #include "libutil/invariant.h"
 
@@ -417,6 +418,14 @@ static uint64_t used_key(const char *name, size_t len, uint32_t nodeid, unsigned
     return k;
 }
 
+static void used_free(void *val)
+{
+    struct used_service *u = val;
+
+    free(u->tags);
+    free(u);
+}
+
 /* Remember the services that a sender uses: they get a notice when the sender is gone. */
 static void note_used(endpoint_t *ep, const flux_msg_t *msg)
 {
@@ -426,7 +435,7 @@ static void note_used(endpoint_t *ep, const flux_msg_t *msg)
     uint64_t key = used_key(topic, len, flux_msg_nodeid(msg), flags);
     struct used_service *u;
 
-    if (!ep->used && !(ep->used = hmap_create_u64(free)))
+    if (!ep->used && !(ep->used = hmap_create_u64(used_free)))
         return;
     if (hmap_get_u64(ep->used, key) || hmap_count(ep->used) >= USED_MAX)
         return;
@@ -434,6 +443,8 @@ static void note_used(endpoint_t *ep, const flux_msg_t *msg)
         return;
     u->nodeid = flux_msg_nodeid(msg);
     u->flags = flags;
+    u->tags = NULL;
+    u->ntags = 0;
     memcpy(u->name, topic, len);
     u->name[len] = '\0';
     if (hmap_put_u64(ep->used, key, u) < 0)
@@ -488,6 +499,43 @@ void core_endpoint_input(endpoint_t *ep, flux_msg_t *msg)
     flux_msg_destroy(msg);
 }
 
+static int append_tag(struct used_service *u, uint32_t tag)
+{
+    uint8_t *tags;
+
+    /* Room for 1, 2, 4, 8... tags. */
+    if ((u->ntags & (u->ntags - 1)) == 0) {
+        if (!(tags = realloc(u->tags, INFLIGHT_TAG * (u->ntags ? 2 * u->ntags : 1))))
+            return -1;
+        u->tags = tags;
+    }
+    le_put32(u->tags + INFLIGHT_TAG * u->ntags++, tag);
+    return 0;
+}
+
+/* Note which requests to services of other brokers are pending.  Those that do not fit into memory
+ * stay with the brokers on the way until they are answered. */
+static void note_pending(const endpoint_t *ep)
+{
+    LIST_FOREACH(it, &ep->from)
+    {
+        const struct inflight *f = list_entry(it, struct inflight, from_node);
+        const char *topic = flux_msg_topic(f->req);
+        size_t len = topic_service_len(topic);
+        uint32_t nodeid = flux_msg_nodeid(f->req);
+        unsigned flags = flux_msg_flags(f->req) & FLUX_MSGF_RING;
+        struct used_service *u;
+
+        if (!f->to_peer || !ep->used)
+            continue;
+        if (!(u = hmap_get_u64(ep->used, used_key(topic, len, nodeid, flags))) &&
+            !(u = hmap_get_u64(ep->used, used_key(topic, len, nodeid, flags | FLUX_MSGF_UPSTREAM))))
+            continue;
+        if (append_tag(u, flux_msg_matchtag(f->req)) < 0)
+            return;
+    }
+}
+
 static void disconnect_services(endpoint_t *ep)
 {
     core_t *c = ep->core;
@@ -511,6 +559,8 @@ static void disconnect_services(endpoint_t *ep)
         if (!(msg = flux_msg_create(FLUX_MSG_REQUEST, topic)))
             continue;
         flux_msg_set_nodeid(msg, u->nodeid);
+        if (u->ntags > 0)
+            (void)flux_msg_set_raw(msg, u->tags, INFLIGHT_TAG * u->ntags);
         flux_msg_set_flags(msg, u->flags | FLUX_MSGF_NORESPONSE);
         flux_msg_set_term(msg, c->term);
         flux_msg_set_cred(msg, c->cfg.userid, FLUX_ROLE_BROKER);
@@ -540,6 +590,7 @@ void core_endpoint_remove(endpoint_t *ep, int errnum, const char *why)
         remove_services(ep);
         event_unsubscribe_all(ep);
         inflight_fail(c, &ep->to, errnum, why);
+        note_pending(ep);
         inflight_forget(c, &ep->from, false);
         disconnect_services(ep);
         hmap_del_u64(c->endpoints, ep->id);

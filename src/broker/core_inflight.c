@@ -12,6 +12,10 @@
  *    a neighbor      forgotten; the services get notices       fail with EHOSTUNREACH, or are
  *                                                              sent again another way
  *
+ * Notices: NAME.disconnect takes the way of the requests, and its payload has the match tags of
+ * those that are pending there, each a u32 in little-endian order.  Every broker that passes it on
+ * forgets them: the service has nobody to answer.
+ *
  * Repetition: a request is sent again if it has FLUX_MSGF_IDEMPOTENT, no response of it has passed,
  * and the tree heals (core_heal.c): the broker that has lost the connection on the way there knows
  * another way, or will know one.  A response to the first copy does not find an entry on its way
@@ -39,6 +43,7 @@
 
 #include "core_private.h"
 #include "libutil/invariant.h"
+#include "libutil/le.h"
 
 #define KEEP_PAYLOAD 512
 #define KEEP_AGAIN 16384
@@ -52,14 +57,19 @@ static uint64_t mix(uint64_t z)
     return z ^ (z >> 31);
 }
 
-static uint64_t key_of(const core_t *c, const flux_msg_t *msg)
+static uint64_t key_of_tag(const core_t *c, const flux_msg_t *msg, uint32_t matchtag)
 {
     size_t n = flux_msg_route_count(msg);
-    uint64_t k = mix(c->hash_seed ^ ((uint64_t)n << 32 | flux_msg_matchtag(msg)));
+    uint64_t k = mix(c->hash_seed ^ ((uint64_t)n << 32 | matchtag));
 
     for (size_t i = 0; i < n; i++)
         k = mix(k + 0x9e3779b97f4a7c15u + flux_msg_route_at(msg, i));
     return k;
+}
+
+static uint64_t key_of(const core_t *c, const flux_msg_t *msg)
+{
+    return key_of_tag(c, msg, flux_msg_matchtag(msg));
 }
 
 /* Is the payload of a request to a neighbor kept? */
@@ -215,6 +225,22 @@ void inflight_leave(core_t *c, struct list_node *to)
         struct inflight *f = list_entry(n, struct inflight, to_node);
 
         if (!f->answered && inflight_sent_again(c, f->req, f->from_peer))
+            inflight_remove(c, f);
+    }
+}
+
+void inflight_ended(core_t *c, const flux_msg_t *notice, const struct peer *from)
+{
+    const char *dot = strrchr(flux_msg_topic(notice), '.');
+    size_t len;
+    const uint8_t *tags = flux_msg_payload(notice, &len);
+
+    if (!dot || strcmp(dot, ".disconnect") != 0)
+        return;
+    for (; len >= INFLIGHT_TAG; tags += INFLIGHT_TAG, len -= INFLIGHT_TAG) {
+        struct inflight *f = hmap_get_u64(c->inflight, key_of_tag(c, notice, le_get32(tags)));
+
+        if (f && f->from_peer == from)
             inflight_remove(c, f);
     }
 }

@@ -81,9 +81,13 @@ struct peer {
     size_t held_bytes;
 };
 
+#define INFLIGHT_TAG 4 /* bytes of a match tag in a notice NAME.disconnect */
+
 struct used_service {
     uint32_t nodeid;
     unsigned flags;
+    uint8_t *tags; /* when its sender is gone: the match tags of the requests that are pending */
+    size_t ntags;
     char name[];
 };
 
@@ -302,6 +306,9 @@ void inflight_again(core_t *c, struct list_node *again);
 bool inflight_sent_again(const core_t *c, const flux_msg_t *req, const struct peer *from);
 /* Forget such requests in list `to`. */
 void inflight_leave(core_t *c, struct list_node *to);
+/* A notice NAME.disconnect from a neighbor is about to be passed on: forget the requests of its
+ * sender that it names. */
+void inflight_ended(core_t *c, const flux_msg_t *notice, const struct peer *from);
 /* Forget all requests in list `from`.  `notify`: send their services disconnect notices. */
 void inflight_forget(core_t *c, struct list_node *from, bool notify);
 /* Forget the requests of senders at these ranks, with notices. */

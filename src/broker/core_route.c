@@ -68,6 +68,7 @@
 #include <string.h>
 
 #include "core_private.h"
+#include "libutil/le.h"
 
 #define HELD_MAX 65536
 #define HELD_NEWS (4 * HELD_MAX)
@@ -296,12 +297,20 @@ static void traced(struct inflight *f, double asked)
         f->asked = asked;
 }
 
+/* A neighbor passes on that a client, or the way to it, is gone. */
+static void note_ended(core_t *c, const flux_msg_t *msg, const struct peer *from)
+{
+    if (from && flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE) && core_must_arrive(msg))
+        inflight_ended(c, msg, from);
+}
+
 static void deliver_local(core_t *c, endpoint_t *ep, flux_msg_t *msg, endpoint_t *from_ep,
                           struct peer *from_peer)
 {
     struct account *a = NULL;
     struct inflight *f = NULL;
 
+    note_ended(c, msg, from_peer);
     if (ep->ops->queue && !charged(c, msg, from_ep, &a))
         flux_msg_destroy(msg);
     else if (!flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE) &&
@@ -380,6 +389,7 @@ static int try_send(core_t *c, struct peer *p, flux_msg_t *msg, endpoint_t *from
     flux_msg_t *sent;
     int errnum;
 
+    note_ended(c, msg, from_peer);
     if (upstream) /* the request may be for the services of the next broker */
         set_flag(msg, FLUX_MSGF_UPSTREAM, false);
     if (!flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE) &&
@@ -823,8 +833,10 @@ int route_control(core_t *c, struct peer *p, flux_msg_t *msg)
 void route_disconnect(core_t *c, const flux_msg_t *like, endpoint_t *to_ep, struct peer *to_peer)
 {
     char topic[FLUX_MSG_TOPIC_MAX + 16];
+    uint8_t tag[INFLIGHT_TAG];
     flux_msg_t *msg;
 
+    le_put32(tag, flux_msg_matchtag(like));
     snprintf(topic, sizeof(topic), "%.*s.disconnect", (int)topic_service_len(flux_msg_topic(like)),
              flux_msg_topic(like));
     if (!(msg = flux_msg_create(FLUX_MSG_REQUEST, topic)))
@@ -837,6 +849,7 @@ void route_disconnect(core_t *c, const flux_msg_t *like, endpoint_t *to_ep, stru
     }
     flux_msg_set_cred(msg, c->cfg.userid, FLUX_ROLE_BROKER);
     flux_msg_set_term(msg, c->term);
+    (void)flux_msg_set_raw(msg, tag, sizeof(tag)); /* without memory: brokers keep the request */
     flux_msg_set_nodeid(msg, to_ep ? FLUX_NODEID_ANY : flux_msg_nodeid(like));
     /* The notice takes the way of the request. */
     flux_msg_set_flags(msg, FLUX_MSGF_NORESPONSE | FLUX_MSGF_IDEMPOTENT |
