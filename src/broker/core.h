@@ -398,4 +398,8 @@ struct core_stats {
 };
 void core_get_stats(const core_t *c, struct core_stats *st);
 
+/* Call `cb` for each request that has passed here, and whose last response has not; at index 0 of
+ * its routes is the endpoint of its sender.  `cb` must not call the core.  For tests. */
+void core_each_pending(const core_t *c, void (*cb)(const flux_msg_t *req, void *arg), void *arg);
+
 #endif

@@ -135,6 +135,15 @@ struct inflight *inflight_find(core_t *c, const flux_msg_t *msg)
     return hmap_get_u64(c->inflight, key_of(c, msg));
 }
 
+void core_each_pending(const core_t *c, void (*cb)(const flux_msg_t *req, void *arg), void *arg)
+{
+    size_t pos = 0;
+    void *val;
+
+    while (hmap_next(c->inflight, &pos, NULL, NULL, &val))
+        cb(((const struct inflight *)val)->req, arg);
+}
+
 void inflight_remove(core_t *c, struct inflight *f)
 {
     INVARIANT(1, hmap_get_u64(c->inflight, f->key) == f);

@@ -237,8 +237,6 @@ void sim_start(sim_t *s);
 bool sim_boot(sim_t *s);
 /* Longest time that one message can take on a link. */
 int64_t sim_max_delay(const sim_t *s);
-/* Every request of a living client has had its answer, or sim_fail(). */
-void sim_check_quiet(sim_t *s);
 /* The broker to which this one is connected as its parent, NULL for the root. */
 struct node *sim_parent(const struct node *n);
 /* Is the way from this rank to the root intact? */
@@ -253,6 +251,12 @@ void sim_trace_add(sim_t *s, uint64_t what, uint64_t value);
 void sim_describe(const flux_msg_t *msg, char *buf, size_t size);
 /* Time a message takes on its way: random. */
 int64_t sim_draw(sim_t *s, const struct sim_delay *d);
+
+/* --- the end of a scenario (quiet.c) --- */
+
+/* Every request of a living client has had its last answer, or sim_fail().  Then all clients go,
+ * and no broker may keep anything of what they have asked for. */
+void sim_check_quiet(sim_t *s);
 
 /* --- network (net.c) --- */
 
