@@ -96,6 +96,38 @@ static int failed(errmsg_t *err, const char *what)
     return errmsg_fail(err, errnum, "cannot %s the writer of a stream: %s", what, strerror(errnum));
 }
 
+/* A process that is stopped and continued is interrupted in each of these, without a signal that it
+ * handles. */
+static int reach_again(int fd, const struct sockaddr_un *sun, socklen_t len)
+{
+    int rc;
+
+    do
+        rc = connect(fd, (const struct sockaddr *)sun, len);
+    while (rc < 0 && errno == EINTR);
+    return rc;
+}
+
+static ssize_t say(const inlet_t *i, const void *buf, size_t len)
+{
+    ssize_t n;
+
+    do
+        n = send(i->fd, buf, len, MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    return n;
+}
+
+static ssize_t hear(const inlet_t *i, void *buf, size_t len, int *pass)
+{
+    ssize_t n;
+
+    do
+        n = fdpass_recv(i->fd, buf, len, pass, 0);
+    while (n < 0 && errno == EINTR);
+    return n;
+}
+
 static int reach(inlet_t *i, const char *name, double timeout, errmsg_t *err)
 {
     struct sockaddr_un sun = {.sun_family = AF_UNIX};
@@ -112,8 +144,7 @@ static int reach(inlet_t *i, const char *name, double timeout, errmsg_t *err)
         return failed(err, "open a socket to");
     if (setsockopt(i->fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv)) < 0 ||
         setsockopt(i->fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv)) < 0 ||
-        connect(i->fd, (struct sockaddr *)&sun,
-                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len)) < 0)
+        reach_again(i->fd, &sun, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len)) < 0)
         return failed(err, "connect to");
     return fd_check_peer(i->fd, "the writer of the stream", err);
 }
@@ -130,9 +161,9 @@ static int join(inlet_t *i, const unsigned char *key, const struct knock_want *w
     memcpy(k.key, key, KNOCK_KEY_LEN);
     len = (ssize_t)knock_encode(&k, buf);
     i->member = want->group[0] != '\0';
-    if (send(i->fd, buf, (size_t)len, MSG_NOSIGNAL) != len)
+    if (say(i, buf, (size_t)len) != len)
         return failed(err, "write to");
-    if ((n = fdpass_recv(i->fd, buf, sizeof(buf), &pass, 0)) <= 0) {
+    if ((n = hear(i, buf, sizeof(buf), &pass)) <= 0) {
         if (n == 0)
             errno = ECONNRESET;
         return failed(err, "hear from");
@@ -157,7 +188,7 @@ static int join(inlet_t *i, const unsigned char *key, const struct knock_want *w
     i->size = w.size;
     if (!(i->base = map(pass, i->size, PROT_READ, err)))
         return -1;
-    if ((n = fdpass_recv(i->fd, buf, 1, &pass, 0)) <= 0 || pass < 0) {
+    if ((n = hear(i, buf, 1, &pass)) <= 0 || pass < 0) {
         errno = n < 0 ? errno : ECONNRESET;
         return failed(err, "hear from");
     }

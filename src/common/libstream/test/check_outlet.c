@@ -729,12 +729,70 @@ START_TEST(leftovers)
 }
 END_TEST
 
+/* The state of a process, as proc(5) has it. */
+static char state_of(pid_t pid)
+{
+    char path[40];
+    char line[400] = "";
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    if ((f = fopen(path, "r"))) {
+        if (!fgets(line, sizeof(line), f))
+            line[0] = '\0';
+        fclose(f);
+    }
+    return strrchr(line, ')') ? strrchr(line, ')')[2] : '?';
+}
+
+/* A reader that is stopped and continued while it waits for its welcome goes on waiting. */
+START_TEST(stopped)
+{
+    static const char name[] = "flux-check-outlet-stopped";
+    struct sockaddr_un sun = {.sun_family = AF_UNIX};
+    unsigned char buf[KNOCK_MAX];
+    struct knock_welcome w = {.errnum = EBUSY};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    struct knock_want want;
+    int status;
+    pid_t pid;
+    int conn;
+
+    snprintf(sun.sun_path + 1, sizeof(sun.sun_path) - 1, "%s-%d", name, (int)getpid());
+    ck_assert_int_eq(
+        bind(fd, (struct sockaddr *)&sun,
+             (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(sun.sun_path + 1))),
+        0);
+    ck_assert_int_eq(listen(fd, 1), 0);
+    knock_want_init(&want);
+    if ((pid = fork()) == 0)
+        _exit(!inlet_connect(sun.sun_path + 1, ends_key, &want, 30., &err) && errno == EBUSY ? 0
+                                                                                             : 1);
+    ck_assert_int_gt(pid, 0);
+    ck_assert_int_ge(conn = accept(fd, NULL, NULL), 0);
+    ck_assert_int_gt(recv(conn, buf, sizeof(buf), 0), 0);
+    while (state_of(pid) != 'S')
+        poll(NULL, 0, 1);
+    ck_assert_int_eq(kill(pid, SIGSTOP), 0);
+    ck_assert_int_eq(waitpid(pid, &status, WUNTRACED), pid);
+    ck_assert_int_eq(kill(pid, SIGCONT), 0);
+    while (state_of(pid) == 'T')
+        poll(NULL, 0, 1);
+    knock_welcome_encode(&w, buf);
+    ck_assert_int_eq(send(conn, buf, KNOCK_WELCOME_LEN, MSG_NOSIGNAL), KNOCK_WELCOME_LEN);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(status, 0);
+    close(conn);
+    close(fd);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const both[] = {policies,   block, evict,       keep,   greedy,
                                  rendezvous, joins, reader_dies, pinned, queues};
-    const TTest *const ring[] = {steps,       slots,     forgotten, joins_kept,
-                                 writer_dies, strangers, leftovers};
+    const TTest *const ring[] = {stopped,    steps,       slots,     forgotten,
+                                 joins_kept, writer_dies, strangers, leftovers};
     TCase *tc = tcase_create("outlet");
 
     tcase_set_timeout(tc, 60);
