@@ -15,36 +15,12 @@ note "FAULT_SEED=$FAULT_SEED FAULT_COUNT=$FAULT_COUNT"
 
 hold 2 --set=modules=log,barrier,stream
 
-# What is wrong with the steps 0 to N - 1 of a group, whose members have printed FILE...: one that nobody has done, and
-# one that was done twice, unless it is the last that a member has done which did not come to its end.
-wrong_steps() { # N FILE...
-    local n=$1 file
-    shift
-    for file in "$@"; do
-        awk -v f="$file" '/^step/ {if (last != "") print last, "whole"; last = $2} /the end/ {whole = 1}
-             END {if (last != "") print last, whole ? "whole" : "part"}' "$file"
-    done | awk -v n="$n" '{did[$1]++; if ($2 == "whole") whole[$1]++}
-         END {for (i = 0; i < n; i++) {if (!did[i]) printf "step %d is missing. ", i
-                                       if (whole[i] > 1) printf "step %d was done twice. ", i}}'
-}
 writers() { # NAME STEPS SIZE ARGUMENT...
     local k name=$1 steps=$2 size=$3
     shift 3
     for ((k = 0; k < size; k++)); do
         peer w$k $((k % 2)) write "$name" "$steps" $k "$size" "$@"
     done
-}
-members() { # FIRST LAST NAME ARGUMENT...: half of them by TCP
-    local k first=$1 last=$2 name=$3
-    shift 3
-    for ((k = first; k <= last; k++)); do
-        export FLUX_STREAM_TRANSPORT=auto
-        if [ $((k % 2)) = 1 ]; then
-            FLUX_STREAM_TRANSPORT=tcp
-        fi
-        peer r$k $((k % 2)) read "$name" group=g "$@"
-    done
-    unset FLUX_STREAM_TRANSPORT
 }
 all_open() {
     local name

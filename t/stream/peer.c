@@ -18,7 +18,8 @@
  * place=1 writes them in their place, async=1 ends steps without waiting, and waits in a reactor;
  * crash=N ends a writer, or a reader, by SIGKILL instead of ending step N, or a reader a later one;
  * drain=1 lets a writer wait until groups have ended its steps, and evict=S is that of opening it;
- * early=1 lets a member end a step before it prints it, which is wrong.
+ * early=1 lets a member end a step before it prints it, which is wrong; until=1 lets a writer write
+ * up to step STEPS, from whichever it begins with, and print that one.
  */
 #include "config.h"
 #include <errno.h>
@@ -36,7 +37,7 @@
 #define ROWS 8
 #define COLUMNS 12
 
-static int newest, hold, ready, overlap, place, drain, async, early;
+static int newest, hold, ready, overlap, place, drain, async, early, until;
 static uint32_t readers; /* that a writer waits for */
 static jmp_buf lost;     /* a value of the step cannot be had any more */
 static uint64_t crash = UINT64_MAX;
@@ -104,6 +105,8 @@ static void option(const char *arg)
         opts.bytes = (uint64_t)atoi(val);
     else if (strncmp(arg, "early", n) == 0)
         early = 1;
+    else if (strncmp(arg, "until", n) == 0)
+        until = 1;
     else if (strncmp(arg, "timeout", n) == 0)
         opts.timeout = atof(val);
     else
@@ -213,7 +216,11 @@ static int writer(flux_t *h, char **argv)
         wait_input();
     if (flux_stream_wait_readers(s, readers, 60., &err) < 0)
         die(err.text);
-    for (uint64_t i = 0; i < steps; i++) {
+    if (until) {
+        printf("begins with %" PRIu64 "\n", flux_stream_step(s));
+        fflush(stdout);
+    }
+    for (uint64_t i = 0; until ? flux_stream_step(s) < steps : i < steps; i++) {
         uint64_t n = flux_stream_step(s);
 
         fill(data, opts.rank, n);

@@ -26,7 +26,8 @@
  * beyond the bound of its queue: then the next step waits.
  *
  * The members of a group have one queue, which waits as `block` does: outlet_group.c, and
- * outlet_follow.c for the writers of ranks above 0.
+ * outlet_follow.c for the writers of ranks above 0.  A writer that takes the place of another one
+ * awaits their members: outlet_await.c.
  *
  * A pin block (stream_pin.c) is a piece of the same memory.  Each step refers to the pin block that
  * was current when the step was committed, so that all readers of the step find the same pinned
@@ -256,7 +257,8 @@ static void offer(outlet_t *o, struct outlet_conn *c, struct outlet_step *s)
 
 void outlet_set_wanted(outlet_t *o)
 {
-    atomic_store(&o->wanted, o->nreaders > o->noff || o->keep > 0 || outlet_follow_wants(o));
+    atomic_store(&o->wanted, o->nreaders > o->noff || o->keep > 0 || hmap_count(o->awaits) > 0 ||
+                                 outlet_follow_wants(o));
 }
 
 /* Adopt the present options of a reader. */
@@ -300,6 +302,7 @@ void outlet_forget(outlet_t *o, uint64_t reader)
 {
     pthread_mutex_lock(&o->lock);
     hmap_del_u64(o->wants, reader);
+    outlet_await_end(o, reader);
     pthread_mutex_unlock(&o->lock);
 }
 
@@ -312,6 +315,7 @@ void outlet_forget_all(outlet_t *o)
     pthread_mutex_lock(&o->lock);
     while (hmap_next(o->wants, &pos, NULL, &reader, &val))
         hmap_del_u64(o->wants, reader);
+    outlet_await_drop(o, NULL);
     pthread_mutex_unlock(&o->lock);
 }
 
@@ -327,12 +331,13 @@ void outlet_joined(outlet_t *o, struct outlet_conn *c)
     o->noff += c->want.off;
     if ((w = hmap_get_u64(o->wants, c->want.reader)) && !c->group)
         want(o, c, w);
-    if (o->seen < c->want.seen)
+    if (o->seen < c->want.seen && !c->group)
         o->seen = c->want.seen;
     pthread_cond_signal(&o->joined);
-    outlet_set_wanted(o);
     if (c->group)
         outlet_group_joined(o, c);
+    outlet_await_end(o, c->want.reader);
+    outlet_set_wanted(o);
     for (uint64_t i = o->nkept - n; i < o->nkept; i++)
         offer(o, c, o->kept[i % o->keep]);
 }
@@ -453,16 +458,6 @@ int outlet_wait(outlet_t *o, unsigned readers, double timeout, errmsg_t *err)
         return errmsg_fail(err, ETIMEDOUT, "%u of %u readers have come within %g s", there, readers,
                            timeout);
     return 0;
-}
-
-uint64_t outlet_seen(outlet_t *o)
-{
-    uint64_t seen;
-
-    pthread_mutex_lock(&o->lock);
-    seen = o->seen;
-    pthread_mutex_unlock(&o->lock);
-    return seen;
 }
 
 int outlet_begin(outlet_t *o, uint64_t step, uint64_t size, double timeout, void **buf,
@@ -661,6 +656,7 @@ void outlet_destroy(outlet_t *o)
     pin_unref(o, o->pin_open);
     free((char *)o->far.stream);
     hmap_destroy(o->wants);
+    hmap_destroy(o->awaits);
     extent_pool_destroy(o->pool);
     if (o->base)
         munmap(o->base, o->size);
@@ -718,16 +714,18 @@ outlet_t *outlet_create(const struct outlet_opts *opts, errmsg_t *err)
     o->evict = opts->evict;
     o->knock = opts->knock > 0. ? opts->knock : KNOCK;
     o->keep = opts->keep;
-    outlet_set_wanted(o);
     if (o->keep > LANE_SLOTS / 2)
         errmsg_fail(err, EINVAL, "a stream keeps at most %d steps", LANE_SLOTS / 2);
     else if (memory_open(o, opts->space > 0 ? opts->space : SPACE, err) == 0) {
         if (!o->far.stream || !(o->wants = hmap_create_u64(free)) ||
-            !(o->pool = extent_pool_create(o->size)) ||
+            !(o->awaits = hmap_create_u64(NULL)) || !(o->pool = extent_pool_create(o->size)) ||
             (o->keep > 0 && !(o->kept = calloc(o->keep, sizeof(*o->kept)))))
             errmsg_fail(err, ENOMEM, "out of memory");
-        else if (outlet_door_open(o, err) == 0)
-            return o;
+        else {
+            outlet_set_wanted(o);
+            if (outlet_door_open(o, err) == 0)
+                return o;
+        }
     }
     outlet_destroy(o);
     return NULL;

@@ -66,8 +66,16 @@ bool outlet_wanted(const outlet_t *o);
  * -1 with ETIMEDOUT and an error message. */
 int outlet_wait(outlet_t *o, unsigned readers, double timeout, errmsg_t *err);
 
+/* This writer takes the place of another one that died: await a reader, a member of a group, which
+ * the other writer may have given steps.  No step of the group is handed out before the reader has
+ * joined, or is forgotten.  `follow`: see struct knock_want.  No effect if the reader is here. */
+void outlet_await(outlet_t *o, uint64_t reader, const char *group, bool follow);
+/* The first step that a group may still need of this writer; `step`, the next one, if there is none
+ * before. */
+uint64_t outlet_need(outlet_t *o, uint64_t step);
+
 /* Number of the last complete step that the readers here have had of earlier writers, plus 1; 0:
- * none. */
+ * none.  If groups were awaited: of the last step such that no group needs one before it. */
 uint64_t outlet_seen(outlet_t *o);
 
 /* Begin step number `step`, which is larger than those before, with room for `size` bytes.  Waits
@@ -96,7 +104,8 @@ void outlet_pin_commit(outlet_t *o);
  * stay what they are.  Only policy, every and off are used.  Without memory, nothing changes for
  * those that join later. */
 void outlet_want(outlet_t *o, const struct knock_want *wants, size_t n);
-/* Forget a reader that has left, although it may still be connected: it will not join any more. */
+/* Forget a reader that has left, although it may still be connected: it will not join any more, and
+ * is not awaited. */
 void outlet_forget(outlet_t *o, uint64_t reader);
 void outlet_forget_all(outlet_t *o);
 

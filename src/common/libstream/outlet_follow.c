@@ -126,6 +126,22 @@ static void settle(outlet_t *o, const struct outlet_group *g, struct outlet_conn
     INVARIANT(3, !c->claims || sh || c->claim >= o->next_step);
 }
 
+uint64_t outlet_follow_need(const struct outlet_group *g, uint64_t step)
+{
+    LIST_FOREACH(it, &g->waiting)
+    {
+        bool lent = false;
+
+        LIST_FOREACH(m, &g->members)
+        {
+            lent |= has(member_of(m), share_of(it)->s);
+        }
+        if (!lent)
+            return share_of(it)->s->step;
+    }
+    return step;
+}
+
 bool outlet_follow_wants(const outlet_t *o)
 {
     LIST_FOREACH(it, &o->groups)
@@ -140,7 +156,7 @@ bool outlet_follow_wants(const outlet_t *o)
 
 void outlet_follow_offer(outlet_t *o, struct outlet_group *g, struct outlet_step *s)
 {
-    bool alone = list_empty(&g->members);
+    bool alone = list_empty(&g->members) && g->awaits == 0;
     struct outlet_share *sh;
 
     if (s->step >= g->floor && g->begun && !(alone && outlet_group_beyond(g, s->len)) &&

@@ -17,7 +17,9 @@
  * steps in this way, and the others keep theirs until members claim and release them
  * (outlet_follow.c).  For that, members learn the `floor` of the group with each step: the number
  * of its first step that is not done.  They also learn it when a member has gone, and when no step
- * is left but some were not given to the group.
+ * is left but some were not given to the group.  When no step is left, the member that has released
+ * the last one learns it: a writer that has taken the place of another one may keep steps whose
+ * releases only the other one has got.
  *
  * Invariants:
  *  1. A step is in a group at most once, plus once for each evicted member that has it in its lane
@@ -29,8 +31,8 @@
  *  4. A bucket has an owner if and only if that member has steps of it that are not `again`.
  *
  * Failure: if memory for its share is short, a group loses a step, which counts as dropped.  A
- * group without members gets no new steps; its steps wait for the next member.  No reader becomes a
- * member after the writer has ended (ECONNRESET).
+ * group without members, which awaits none (outlet_await.c), gets no new steps; its steps wait for
+ * the next member.  No reader becomes a member after the writer has ended (ECONNRESET).
  */
 #include "config.h"
 #include <errno.h>
@@ -108,12 +110,13 @@ void outlet_group_share_free(outlet_t *o, struct outlet_share *sh)
     free(sh);
 }
 
-/* The number of the first step that is not done. */
+/* The number of the first step that is not done; 0: members that are awaited may have earlier
+ * ones. */
 static uint64_t floor_of(const outlet_t *o, const struct outlet_group *g)
 {
     struct list_node *n = list_first(&g->open);
 
-    return n ? list_entry(n, struct outlet_share, open)->s->step : o->next_step;
+    return g->awaits > 0 ? 0 : n ? list_entry(n, struct outlet_share, open)->s->step : o->next_step;
 }
 
 /* Let all members learn the floor, apart from steps. */
@@ -192,6 +195,8 @@ static bool give(outlet_t *o, struct outlet_group *g, struct outlet_conn *c,
 /* Give waiting shares to members that have room. */
 static void pump(outlet_t *o, struct outlet_group *g)
 {
+    if (g->awaits > 0)
+        return;
     LIST_FOREACH_SAFE(it, tmp, &g->waiting)
     {
         struct outlet_share *sh = list_entry(it, struct outlet_share, node);
@@ -213,7 +218,11 @@ void outlet_group_offer(outlet_t *o, struct outlet_step *s)
 
         if (g->want.follow)
             outlet_follow_offer(o, g, s);
-        else if (list_empty(&g->members))
+        else if (s->step < g->given) {
+            g->gap = true;
+            if (list_empty(&g->open))
+                tell_floor(o, g);
+        } else if (list_empty(&g->members) && g->awaits == 0)
             g->gap = true;
         else if ((sh = outlet_group_share(o, g, s, bucket_of(o, g, s)))) {
             list_append(&g->waiting, &sh->node);
@@ -279,6 +288,10 @@ void outlet_group_reap(outlet_t *o, struct outlet_conn *c)
     pump(o, g);
     if (g->gap && list_empty(&g->open))
         tell_floor(o, g);
+    else if (list_empty(&g->open)) {
+        lane_tx_floor(c->lane, floor_of(o, g));
+        outlet_bell(o, c);
+    }
     pthread_cond_broadcast(&o->moved);
 }
 
@@ -359,7 +372,7 @@ struct outlet_group *outlet_group_full(outlet_t *o, uint64_t step, uint64_t size
     {
         struct outlet_group *g = list_entry(it, struct outlet_group, node);
 
-        if (!list_empty(&g->members) && outlet_group_beyond(g, size) &&
+        if ((!list_empty(&g->members) || g->awaits > 0) && outlet_group_beyond(g, size) &&
             (!g->want.follow || outlet_follow_full(g, step)))
             return g;
         g->since = 0.;
@@ -375,7 +388,9 @@ double outlet_group_wait(outlet_t *o, struct outlet_group *g, double now, double
         g->since = now;
     if (o->evict > 0. && now >= g->since + o->evict) {
         g->since = now;
-        if (g->want.follow)
+        if (g->awaits > 0)
+            outlet_await_drop(o, g);
+        else if (g->want.follow)
             outlet_follow_evict(o, g);
         else
             evict_all(o, g);
@@ -398,7 +413,7 @@ static unsigned live(const outlet_t *o)
     {
         const struct outlet_group *g = list_entry(it, struct outlet_group, node);
 
-        n += g->want.follow && list_empty(&g->members) ? 0 : g->live;
+        n += g->want.follow && list_empty(&g->members) && g->awaits == 0 ? 0 : g->live;
     }
     return n;
 }
@@ -433,6 +448,7 @@ void outlet_group_free(outlet_t *o, struct outlet_group *g)
 
 void outlet_groups_close(outlet_t *o)
 {
+    outlet_await_drop(o, NULL);
     LIST_FOREACH(it, &o->groups)
     {
         struct outlet_group *g = list_entry(it, struct outlet_group, node);
@@ -460,6 +476,23 @@ void outlet_groups_close(outlet_t *o)
     }
 }
 
+/* Let a group that was created for members that are awaited have the options of its first one. */
+static int adopt(outlet_t *o, struct outlet_group *g, const struct knock_want *want)
+{
+    if (want->key[0] != '\0' && !want->follow &&
+        !(g->buckets = calloc(KEY_BUCKETS, sizeof(*g->buckets))))
+        return ENOMEM;
+    g->want = *want;
+    g->fresh = false;
+    LIST_FOREACH(it, &g->waiting)
+    {
+        struct outlet_share *sh = list_entry(it, struct outlet_share, node);
+
+        sh->bucket = bucket_of(o, g, sh->s);
+    }
+    return 0;
+}
+
 static struct outlet_group *group_create(outlet_t *o, const struct knock_want *want)
 {
     struct outlet_group *g = calloc(1, sizeof(*g));
@@ -478,39 +511,92 @@ static struct outlet_group *group_create(outlet_t *o, const struct knock_want *w
     return g;
 }
 
-int outlet_group_enter(outlet_t *o, struct outlet_conn *c)
+/* The group of the name in `want`, or a new one.  NULL with EBUSY or ENOMEM. */
+static struct outlet_group *group_get(outlet_t *o, const struct knock_want *want)
 {
     struct outlet_group *unused = NULL;
     struct outlet_group *g;
     unsigned n = 0;
 
-    if (o->ended)
-        return ECONNRESET;
     LIST_FOREACH(it, &o->groups)
     {
         g = list_entry(it, struct outlet_group, node);
         n++;
-        if (!unused && g->users == 0 && g->want.follow)
+        if (!unused && g->users == 0 && g->awaits == 0 && g->want.follow)
             unused = g;
-        if (strcmp(g->want.group, c->want.group) == 0) {
-            if (strcmp(g->want.key, c->want.key) != 0)
-                return EEXIST;
-            if (g->want.follow != c->want.follow)
-                return EPROTO;
-            c->group = g;
-            g->users++;
-            return 0;
-        }
+        if (strcmp(g->want.group, want->group) == 0)
+            return g;
     }
+    errno = EBUSY;
     if (n >= GROUPS_MAX && !unused)
-        return EBUSY;
+        return NULL;
     if (n >= GROUPS_MAX)
         outlet_group_free(o, unused);
-    if (!(g = group_create(o, &c->want)))
-        return ENOMEM;
+    return group_create(o, want);
+}
+
+int outlet_group_enter(outlet_t *o, struct outlet_conn *c)
+{
+    struct outlet_group *g;
+    int rc;
+
+    if (o->ended)
+        return ECONNRESET;
+    if (!(g = group_get(o, &c->want)))
+        return errno;
+    if (g->want.follow != c->want.follow)
+        return EPROTO;
+    if (g->fresh && (rc = adopt(o, g, &c->want)) != 0)
+        return rc;
+    if (strcmp(g->want.key, c->want.key) != 0)
+        return EEXIST;
     c->group = g;
-    g->users = 1;
+    g->users++;
     return 0;
+}
+
+struct outlet_group *outlet_group_awaited(outlet_t *o, const char *name, bool follow)
+{
+    struct outlet_group *g;
+    struct knock_want want;
+
+    knock_want_init(&want);
+    if (knock_group_set(&want, name, NULL, NULL) < 0)
+        return NULL;
+    want.follow = follow;
+    if ((g = group_get(o, &want)) && g->users == 0 && !g->begun)
+        g->fresh = g->begun = true;
+    if (g)
+        g->resumed = true;
+    return g;
+}
+
+void outlet_group_resume(outlet_t *o, struct outlet_group *g)
+{
+    bool any = false;
+
+    if (!g->want.follow) {
+        LIST_FOREACH_SAFE(it, tmp, &g->waiting)
+        {
+            struct outlet_share *sh = list_entry(it, struct outlet_share, node);
+
+            if (sh->s->step < g->given) {
+                outlet_group_uncount(g, sh);
+                outlet_group_share_free(o, sh);
+                any = true;
+            }
+        }
+        pump(o, g);
+        if (any || list_empty(&g->open))
+            tell_floor(o, g);
+    }
+    pthread_cond_broadcast(&o->moved);
+}
+
+void outlet_group_unused(outlet_t *o, struct outlet_group *g)
+{
+    if (g->users == 0 && g->awaits == 0 && list_empty(&g->waiting))
+        outlet_group_free(o, g);
 }
 
 void outlet_group_joined(outlet_t *o, struct outlet_conn *c)
@@ -530,8 +616,10 @@ void outlet_group_joined(outlet_t *o, struct outlet_conn *c)
     }
     g->begun = true;
     if (!g->want.follow) {
+        if (g->given < c->want.seen)
+            g->given = c->want.seen;
         lane_tx_floor(c->lane, floor_of(o, g));
-        pump(o, g);
+        outlet_group_resume(o, g);
     }
 }
 
@@ -553,11 +641,8 @@ void outlet_group_leave(outlet_t *o, struct outlet_conn *c)
         ;
     c->group = NULL;
     g->users--;
-    if (g->users == 0 && list_empty(&g->waiting))
-        outlet_group_free(o, g);
-    else {
-        pump(o, g);
-        tell_floor(o, g);
-    }
+    pump(o, g);
+    tell_floor(o, g);
+    outlet_group_unused(o, g);
     pthread_cond_broadcast(&o->moved);
 }

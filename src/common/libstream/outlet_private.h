@@ -1,5 +1,5 @@
-/* Declarations that outlet.c (memory and steps), outlet_door.c (admission of readers) and
- * outlet_far.c (readers on other hosts) share. */
+/* Declarations that outlet.c (memory and steps), outlet_door.c (admission of readers), outlet_far.c
+ * (readers on other hosts), outlet_group.c, outlet_follow.c and outlet_await.c (groups) share. */
 #ifndef STREAM_OUTLET_PRIVATE_H
 #define STREAM_OUTLET_PRIVATE_H
 
@@ -55,6 +55,11 @@ struct outlet_group {
                      * it does not wait */
     bool gap;       /* steps were not given to the group, and members have not been told */
     uint64_t floor; /* as members have told: outlet_follow.c */
+    /* Of a group that earlier writers have had: outlet_await.c. */
+    bool resumed;                  /* it is such a group; */
+    bool fresh;                    /* no member has joined yet: its options are not known */
+    unsigned awaits;               /* members that have not joined yet */
+    uint64_t given;                /* all steps before it were given by earlier writers */
     struct outlet_bucket *buckets; /* NULL: the group has no key */
 };
 
@@ -106,12 +111,13 @@ struct outlet {
     unsigned nreaders;
     unsigned noff;             /* those of them that are off */
     hmap_t *wants;             /* options set by outlet_want(), by number */
+    hmap_t *awaits;            /* groups of the members that outlet_await() awaits, by number */
     struct outlet_step **kept; /* the last `keep` steps, in a ring */
     uint32_t keep;
     uint64_t nkept;         /* ever */
     struct outlet_pin *pin; /* of the next steps; NULL: nothing is pinned */
     uint64_t npins;         /* ever */
-    uint64_t seen;          /* the largest of knock_want.seen of readers that have joined */
+    uint64_t seen;          /* the largest of knock_want.seen of readers without a group */
     uint64_t next_step;     /* the least number that the next step may have */
     struct outlet_stats stats;
     unsigned turn; /* outlet_get_queues(): readers before this one had their turn */
@@ -167,7 +173,7 @@ void outlet_group_joined(outlet_t *o, struct outlet_conn *c);
 void outlet_group_leave(outlet_t *o, struct outlet_conn *c);
 /* A member may have released steps. */
 void outlet_group_reap(outlet_t *o, struct outlet_conn *c);
-/* Give a step to each group that has members. */
+/* Give a step to each group that has members, or awaits some. */
 void outlet_group_offer(outlet_t *o, struct outlet_step *s);
 /* A group for which this step, of this size, has to wait, or NULL. */
 struct outlet_group *outlet_group_full(outlet_t *o, uint64_t step, uint64_t size);
@@ -187,6 +193,20 @@ double outlet_group_wait(outlet_t *o, struct outlet_group *g, double now, double
 /* The writer ends: members get all waiting steps, regardless of their room. */
 void outlet_groups_close(outlet_t *o);
 
+/* The group of this name, or a new one for members that are awaited.  NULL: there is none, and no
+ * room or memory for it. */
+struct outlet_group *outlet_group_awaited(outlet_t *o, const char *name, bool follow);
+/* A group awaits fewer members, or has learned more of what was given: hand out what it has. */
+void outlet_group_resume(outlet_t *o, struct outlet_group *g);
+/* Free a group that nobody needs. */
+void outlet_group_unused(outlet_t *o, struct outlet_group *g);
+
+/* Members that are awaited: outlet_await.c. */
+/* A reader has joined, or left the stream: it is not awaited any more. */
+void outlet_await_end(outlet_t *o, uint64_t reader);
+/* The members of a group, or of all (NULL), are not awaited any more. */
+void outlet_await_drop(outlet_t *o, const struct outlet_group *g);
+
 /* Groups of a writer that does not hand out the steps: outlet_follow.c.  The functions of
  * outlet_group.c call these. */
 void outlet_follow_offer(outlet_t *o, struct outlet_group *g, struct outlet_step *s);
@@ -200,6 +220,8 @@ void outlet_follow_close(outlet_t *o, struct outlet_group *g);
 void outlet_follow_claim(outlet_t *o, struct outlet_conn *c, const struct knock_claim *claim);
 /* Does any group without members still take steps? */
 bool outlet_follow_wants(const outlet_t *o);
+/* The first step that the group keeps and no member has in its lane, or `step`. */
+uint64_t outlet_follow_need(const struct outlet_group *g, uint64_t step);
 
 /* Wait on a condition of the outlet until a time of clock_now(), which may be INFINITY. */
 void outlet_cond_wait(outlet_t *o, pthread_cond_t *cond, double until);

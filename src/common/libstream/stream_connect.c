@@ -84,7 +84,7 @@ static int source_begin(flux_stream_t *s, const struct stream_member *m, double 
     stream_group_reset(src);
     free(src->address);
     s->want.follow = s->want.group[0] != '\0' && m->rank > 0;
-    s->want.seen = s->took.step;
+    s->want.seen = s->want.group[0] == '\0' ? s->took.step : s->want.follow ? 0 : src->last;
     src->writer = m->writer;
     src->epoch = m->epoch;
     if (!(src->address = strdup(m->address)))

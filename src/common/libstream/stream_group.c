@@ -68,9 +68,20 @@ void stream_group_reset(struct stream_source *src)
     src->closed = false;
 }
 
+/* The floor never falls, not even when the writer of rank 0 is replaced. */
 static uint64_t floor_of(const flux_stream_t *s)
 {
-    return s->sources[0].in ? inlet_floor(s->sources[0].in) : 0;
+    uint64_t floor = s->sources[0].in ? inlet_floor(s->sources[0].in) : 0;
+
+    return s->floor > floor ? s->floor : floor;
+}
+
+void stream_group_leave(flux_stream_t *s, struct stream_source *src)
+{
+    if (src == s->sources)
+        s->floor = floor_of(s);
+    src->in = NULL;
+    stream_group_reset(src);
 }
 
 /* Claim a step, or only pass on the floor. */

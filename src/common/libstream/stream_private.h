@@ -72,6 +72,9 @@ struct flux_stream {
     size_t room;            /* of `put` */
     unsigned reserved;      /* values that have no data */
     bool alone;             /* the only writer of the stream */
+    bool opening;           /* the module names the members of groups that stay: */
+    uint32_t shares;        /* their number, */
+    uint32_t named;         /* and that of those it has named */
     char *placed;           /* the step, begun in the outlet; NULL: not yet */
     double listened;        /* time at which it last checked for messages of the module */
     uint64_t copied;        /* bytes of values */
@@ -95,7 +98,8 @@ struct flux_stream {
     struct stream_took took;       /* without its name and number */
     struct stream_source *sources; /* by rank of the writer */
     uint32_t nsources;
-    int poll_fd; /* flux_stream_pollfd(), plus 1; 0: not asked for */
+    uint64_t floor; /* of the group, as former writers of rank 0 have told */
+    int poll_fd;    /* flux_stream_pollfd(), plus 1; 0: not asked for */
     bool begun;
     bool stay;      /* the option: */
     inlet_t **left; /* of writers that are gone, whose memory may still be in use */
@@ -293,8 +297,10 @@ static inline bool stream_group_shared(const flux_stream_t *s)
 int stream_group_agree(flux_stream_t *s, errmsg_t *err);
 /* Pass on to the writers that follow which steps are done. */
 void stream_group_tell(flux_stream_t *s);
-/* The source gets another writer, or none. */
+/* The source gets another writer. */
 void stream_group_reset(struct stream_source *src);
+/* The writer of a source is gone; the caller has its end. */
+void stream_group_leave(flux_stream_t *s, struct stream_source *src);
 /* Read messages of the module for `seconds`.  0; -1: there is none, and errno is ETIMEDOUT if one
  * may still come, ECANCELED if the stream was removed. */
 int stream_reader_hear(flux_stream_t *s, double seconds);

@@ -22,7 +22,9 @@
  * then waits, with the steps of the others, until the module names a writer that has taken the
  * rank.  A writer that has died may have published more steps than it has counted.  Its successor
  * learns the last complete step from this reader, when the reader joins; a successor that has begun
- * before may publish numbers that were read already.  Such steps are skipped: invariant 2.
+ * before may publish numbers that were read already.  Such steps are skipped: invariant 2.  A
+ * member of a group tells the last step that it was given instead, and the successor awaits it
+ * (outlet_await.c).
  *
  * If the reader has transforms, a step that was begun is shown as these make it: stream_view.c.
  *
@@ -371,9 +373,8 @@ static int source_lost(flux_stream_t *s, struct stream_source *src, errmsg_t *er
         return errmsg_fail(err, ENOMEM, "out of memory for the writers of stream '%s'", s->name);
     s->left = more;
     s->left[s->nleft++] = src->in;
-    inlet_hollow(src->in);
-    src->in = NULL;
-    stream_group_reset(src);
+    stream_group_leave(s, src);
+    inlet_hollow(s->left[s->nleft - 1]);
     block_destroy(src->pinned);
     src->pinned = NULL;
     free(src->gone);
@@ -383,30 +384,50 @@ static int source_lost(flux_stream_t *s, struct stream_source *src, errmsg_t *er
     return 0;
 }
 
-/* Wait, at most `seconds`, for a writer that has taken the rank of one that is gone, and connect to
- * it.  0, or -1. */
-static int source_wait(flux_stream_t *s, struct stream_source *src, double seconds, errmsg_t *err)
+/* Connect to the writer that has taken the rank of one that is gone.  0, or -1. */
+static int source_next(flux_stream_t *s, struct stream_source *src, errmsg_t *err)
 {
     struct stream_member m;
-    json_t *next;
+    json_t *next = src->next;
     int rc = 0;
 
+    src->next = NULL;
+    if (flux_schema_decode_json(&stream_member_schema, next, &m, err) < 0)
+        rc = -1;
+    else if (stream_connect_one(s, &m, STREAM_OPEN_TIMEOUT, err) < 0)
+        /* This writer may be gone as well. */
+        rc = errno == ECONNREFUSED || errno == ECONNRESET || errno == EACCES ? 0 : -1;
+    json_decref(next);
+    return rc;
+}
+
+/* If writers are gone, connect to those that have taken their ranks; if there are none yet, wait
+ * for a message of the module, at most `seconds`.  1; 0: no writer is gone; -1. */
+static int sources_next(flux_stream_t *s, double seconds, errmsg_t *err)
+{
+    bool missing = false;
+    bool came = false;
+
+    for (uint32_t i = 0; i < s->nsources; i++) {
+        struct stream_source *src = &s->sources[i];
+
+        if (src->in)
+            continue;
+        missing = true;
+        if (src->next) {
+            came = true;
+            if (source_next(s, src, err) < 0)
+                return -1;
+        }
+    }
     if (seconds > 1e6)
         seconds = 1e6;
-    if (!src->next && stream_reader_hear(s, seconds > PEEK_SECONDS ? seconds : PEEK_SECONDS) < 0 &&
+    if (missing && !came &&
+        stream_reader_hear(s, seconds > PEEK_SECONDS ? seconds : PEEK_SECONDS) < 0 &&
         errno != ETIMEDOUT)
         return errmsg_fail(err, errno, "stream '%s': nobody tells any more who writes it: %s",
                            s->name, strerror(errno));
-    if ((next = src->next)) {
-        src->next = NULL;
-        if (flux_schema_decode_json(&stream_member_schema, next, &m, err) < 0)
-            rc = -1;
-        else if (stream_connect_one(s, &m, STREAM_OPEN_TIMEOUT, err) < 0)
-            /* This writer may be gone as well. */
-            rc = errno == ECONNREFUSED || errno == ECONNRESET || errno == EACCES ? 0 : -1;
-        json_decref(next);
-    }
-    return rc;
+    return missing;
 }
 
 int stream_reader_take(flux_stream_t *s, struct stream_source *src, int slot, errmsg_t *err)
@@ -437,23 +458,21 @@ int stream_reader_take(flux_stream_t *s, struct stream_source *src, int slot, er
  * have a writer. */
 static int sources_wait(flux_stream_t *s, double seconds, errmsg_t *err)
 {
-    struct pollfd *p = calloc(s->nsources, sizeof(*p));
+    struct pollfd *p;
     double begin = clock_now();
     bool sleep = true;
+    int rc;
 
-    if (!p)
+    if ((rc = sources_next(s, seconds, err)) != 0) {
+        s->took.waited += clock_now() - begin;
+        return rc < 0 ? -1 : 0;
+    }
+    if (!(p = calloc(s->nsources, sizeof(*p))))
         return errmsg_fail(err, ENOMEM, "out of memory for the %u writers of stream '%s'",
                            s->nsources, s->name);
     for (uint32_t i = 0; i < s->nsources; i++) {
         struct stream_source *src = &s->sources[i];
 
-        if (!src->in) {
-            int rc = source_wait(s, src, seconds, err);
-
-            free(p);
-            s->took.waited += clock_now() - begin;
-            return rc;
-        }
         p[i].fd = src->has[HEAD] || src->closed ? -1 : inlet_fd(src->in);
         p[i].events = POLLIN;
         if (p[i].fd >= 0 && !inlet_sleep(src->in))

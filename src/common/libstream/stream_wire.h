@@ -26,12 +26,13 @@ struct stream_written {
     uint64_t epoch;         /* see flux_stream_epoch() */
     bool paused;            /* no step is to be published */
     double limit;           /* maximum number of steps a second; 0: no limit */
-    uint32_t stays;         /* number of readers that stay */
+    uint32_t stays;         /* number of readers that stay, */
+    uint32_t shares;        /* and of those of them that are members of groups */
     uint32_t attached;      /* how often transforms were attached while it runs; 0: never */
     const char *transforms; /* the last ones, as in flux_stream_opts; "": none */
-    json_t *readers; /* readers whose options have changed since they joined, of stream_demand:
-                      * those of which this writer was not yet notified, or that have changed
-                      * again */
+    json_t *readers; /* readers whose options have changed since they joined, and members of groups
+                      * that stay, of stream_demand: those of which this writer was not yet
+                      * notified, or that have changed again */
     json_t *gone;    /* numbers of such readers that have left */
 };
 extern const struct flux_schema stream_written_schema;
@@ -39,8 +40,8 @@ extern const struct flux_schema stream_written_schema;
 /* The present options of a reader. */
 struct stream_demand {
     uint64_t reader;
-    const char *policy;
-    bool off; /* no steps are offered */
+    const char *policy; /* or "group:" and the name of a group */
+    bool off;           /* no steps are offered */
 };
 extern const struct flux_schema stream_demand_schema;
 
@@ -59,6 +60,7 @@ struct stream_count {
     const char *name;
     uint64_t writer;
     uint64_t step; /* the next */
+    uint64_t need; /* the first that a group may still need of this writer; `step`: none before */
     uint64_t epoch;
     uint64_t steps;
     uint64_t bytes;

@@ -19,7 +19,8 @@
  * is opened begins with the step after it.  The only writer of a stream waits for all readers that
  * stay, but not for long; when one of them joins later, the step after the present one has a number
  * above those that this reader has had.  One of several writers goes on counting, since its steps
- * belong to the steps of the others that have the same numbers.
+ * belong to the steps of the others that have the same numbers.  If members of groups stay, the
+ * writer awaits them (outlet_await.c), and begins with the first step that they may need.
  *
  * The last count is answered, at most CLOSE_SECONDS are spent on that: the writers after this one
  * begin with the step that it says.
@@ -45,10 +46,21 @@
 
 #define COUNT_SECONDS 1.
 #define LISTEN_SECONDS 0.1
+#define GROUP "group:" /* and a name: the policy of a member */
 #define CLOSE_SECONDS 10.
 #define STAY_SECONDS 2. /* that a restarted writer gives readers that stay to connect */
 #define STEP_MAX (((uint64_t)1 << 53) - 1) /* JSON represents all numbers up to it */
 #define PEEK_SECONDS 1e-6                  /* enough to read messages that have arrived */
+
+/* Await a member of a group that may have steps of a writer whose place this one takes. */
+static void await(flux_stream_t *s, const struct stream_demand *w)
+{
+    if (!s->opening)
+        return;
+    s->named++;
+    if (s->epoch > 1)
+        outlet_await(s->out, w->reader, w->policy + strlen(GROUP), s->rank > 0);
+}
 
 /* Adopt the policies of readers from the module.  Those from another instance of it, for which this
  * writer had another number, are void. */
@@ -71,8 +83,11 @@ static void readers_want(flux_stream_t *s, const struct stream_written *out)
     {
         struct stream_demand w;
 
-        if (wants && flux_schema_decode_json(&stream_demand_schema, item, &w, NULL) == 0 &&
-            knock_policy_parse(&wants[n], w.policy, NULL) == 0) {
+        if (!wants || flux_schema_decode_json(&stream_demand_schema, item, &w, NULL) < 0)
+            continue;
+        if (str_starts(w.policy, GROUP))
+            await(s, &w);
+        else if (knock_policy_parse(&wants[n], w.policy, NULL) == 0) {
             wants[n].reader = w.reader;
             wants[n++].off = w.off;
         }
@@ -80,7 +95,23 @@ static void readers_want(flux_stream_t *s, const struct stream_written *out)
     if (wants)
         outlet_want(s->out, wants, n);
     free(wants);
+    s->shares = out->shares;
     s->id = out->writer;
+}
+
+static int heard(flux_stream_t *s, double seconds, errmsg_t *err);
+
+/* Hear the rest, if the module has not named all members of groups in its first response. */
+static int hear_members(flux_stream_t *s, errmsg_t *err)
+{
+    double until = clock_now() + STAY_SECONDS;
+
+    while (s->named < s->shares && clock_now() < until) {
+        if (heard(s, LISTEN_SECONDS, err) < 0)
+            return -1;
+    }
+    s->opening = false;
+    return 0;
 }
 
 /* Say which task of which job this process is, if it is one.  What a task starts, a session too,
@@ -126,6 +157,8 @@ int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
         !(s->out = outlet_create(&o, &why)))
         return errmsg_fail(err, errno, "stream '%s' cannot be opened: %s", s->name, why.text);
     w.address = outlet_name(s->out);
+    s->alone = w.size == 1;
+    s->rank = w.rank;
     task_get(&w);
     if (stream_join(s, &stream_write_schema, &w, err) < 0)
         return -1;
@@ -133,6 +166,7 @@ int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
         0)
         return -1;
     stream_join_answered(s);
+    s->opening = true;
     s->step = out.step;
     s->epoch = out.epoch;
     s->paused = out.paused;
@@ -142,13 +176,11 @@ int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
     s->counted = s->listened = clock_now();
     if (flux_future_next(s->f) < 0)
         return errmsg_fail(err, ECANCELED, "stream '%s' was removed", s->name);
-    if (outlet_wait(s->out, opts->readers, timeout, err) < 0)
+    if (hear_members(s, err) < 0 || outlet_wait(s->out, opts->readers, timeout, err) < 0)
         return -1;
-    s->alone = w.size == 1;
-    s->rank = w.rank;
     if (s->alone && out.epoch > 1 && out.stays > opts->readers)
         (void)outlet_wait(s->out, out.stays, STAY_SECONDS, NULL);
-    if (s->step < outlet_seen(s->out))
+    if (s->step < outlet_seen(s->out) && (s->alone || s->named == 0))
         s->step = outlet_seen(s->out);
     return 0;
 }
@@ -253,6 +285,7 @@ static flux_future_t *count(flux_stream_t *s, int flags)
     flux_future_t *f;
 
     outlet_get_stats(s->out, &st);
+    c.need = outlet_need(s->out, s->step);
     c.steps = st.steps;
     c.bytes = st.bytes;
     c.copied = s->copied;
@@ -690,9 +723,24 @@ int stream_writer_end(flux_stream_t *s, double timeout, errmsg_t *err)
 
 int flux_stream_drain(flux_stream_t *s, double timeout, errmsg_t *err)
 {
+    double until;
+    double left;
+
     if (s->mode != FLUX_STREAM_WRITE)
         return errmsg_fail(err, EINVAL, "stream '%s' was opened for reading", s->name);
-    return stream_writer_settle(s, &timeout, err) < 0 ? -1 : outlet_drain(s->out, timeout, err);
+    if (stream_writer_settle(s, &timeout, err) < 0)
+        return -1;
+    until = timeout < 0. ? INFINITY : clock_now() + timeout;
+    do { /* the module may say that a member that is awaited has left */
+        left = until > clock_now() ? until - clock_now() : 0.;
+        if (outlet_drain(s->out, left < LISTEN_SECONDS ? left : LISTEN_SECONDS, NULL) == 0)
+            return 0;
+        if (stream_writer_report(s, err) < 0)
+            return -1;
+    } while (left > 0.);
+    return errmsg_fail(err, ETIMEDOUT,
+                       "groups have not released all steps of stream '%s' within %g s", s->name,
+                       timeout);
 }
 
 int flux_stream_define(flux_stream_t *s, const char *format, errmsg_t *err)

@@ -8,6 +8,8 @@
  * event stream.switch turns it on or off if it has named this switch (switches.c).  The writers are
  * notified of the change (stream.c) and carry it out.  A reader chooses its number itself, at
  * random: the writers know it by this number, which is still valid after a reload of the module.
+ * A member of a group that stays is a demand from its beginning: a writer that is restarted has to
+ * know which members the group has.
  *
  * Invariants:
  *  1. A reader that waits for its turn, or is being notified, has been notified of the writers up
@@ -54,6 +56,7 @@ void readers_free(struct reader *r)
     listing_member_gone(s->ctx, &r->node);
     list_remove(&r->node);
     s->stays -= r->stay;
+    s->shares -= r->shares;
     (void)hmap_take_u64(s->numbers, r->id);
     s->ctx->readers--;
     feed_listener_remove(&s->members, &r->listener);
@@ -187,6 +190,8 @@ static struct reader *reader_create(struct stream *s, const flux_msg_t *req,
     list_append(&s->readers, &r->node);
     r->stay = in->stay;
     s->stays += r->stay;
+    r->shares = r->stay && str_starts(r->policy, "group:");
+    s->shares += r->shares;
     feed_listen_later(&s->members, &r->listener);
     s->ctx->readers++;
     s->ctx->opened++;
@@ -241,7 +246,7 @@ void readers_read_cb(flux_t *h, const flux_msg_t *req, void *arg)
             flux_respond_error(h, req, ENOMEM, "out of memory for stream '%s'", s->name);
         else {
             registry_changed(s);
-            if (r->onoff) /* its switch may have been on before a reload */
+            if (r->onoff || r->shares) /* its switch may have been on before a reload */
                 readers_demand(r);
         }
         registry_unused(s);

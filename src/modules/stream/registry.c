@@ -293,6 +293,7 @@ struct stream *registry_open(struct ctx *ctx, const flux_msg_t *req, const char 
     list_init(&s->causes);
     list_init(&s->formats);
     s->epoch = 1;
+    s->need = UINT64_MAX;
     feed_init(&s->members, &readers_feed_ops);
     feed_init(&s->demands, &stream_writers_feed_ops);
     registry_work_init(&s->tell_readers, tell_readers_run);

@@ -93,8 +93,11 @@ struct stream {
     uint64_t epoch;  /* see flux_stream_epoch() */
     idset_t *taken;  /* ranks that have joined in this epoch */
     hmap_t *numbers; /* readers by number */
-    uint32_t stays;  /* number of readers that stay */
+    uint32_t stays;  /* number of readers that stay, */
+    uint32_t shares; /* and of those of them that are members of groups */
     uint64_t step;   /* larger than any step that writers or readers have counted */
+    uint64_t need;   /* first step that groups may need of the writers that have died since all were
+                      * present; UINT64_MAX: none */
     bool paused;     /* state of which writers are notified: see stream_written */
     double limit;
     uint32_t attached;       /* transforms of writers, as in stream_written */
@@ -152,7 +155,8 @@ struct reader {
     uint64_t id; /* chosen by the reader */
     char *place;
     bool stay;
-    bool far; /* it connects as from another place even in the place of the writer */
+    bool shares; /* it stays, and is a member of a group */
+    bool far;    /* it connects as from another place even in the place of the writer */
     char *host;
     uint32_t pid;
     char *policy;

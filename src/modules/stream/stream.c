@@ -26,13 +26,15 @@
  *     the others have left before these ranks have come.  Its first step is `begin`, which is
  *     larger than any step that an earlier group has counted while the stream exists.  A rank that
  *     joins the group for the first time begins with step `begin`, however far the other ranks are;
- *     a rank that joins again begins with a step larger than any step counted.
+ *     a rank that joins again begins with a step larger than any step counted.  But if members of
+ *     groups of readers stay, no step that a writer which has died had counted as needed by a group
+ *     comes before either number: these steps come again.
  *  4. No rank joins twice in an epoch.  The epoch rises when a rank would join twice, and when a
  *     group begins, except for the first group.  A writer keeps the epoch in which it has joined.
  *  5. The last response to the request of a writer that does not wait for its turn carries the
  *     present pause, limit and transforms of the stream.  All responses together name the readers
- *     whose policy or switch differs from the state in which they joined, and those of these
- *     readers that have left.
+ *     whose policy or switch differs from the state in which they joined, the members of groups
+ *     that stay, and those of these readers that have left.
  *
  * Reload: requests stay unanswered, so the next instance receives them.  It gives the writers new
  * numbers and sends the numbers to writers and readers; it learns steps and epochs from the next
@@ -105,6 +107,8 @@ static void writer_died(struct writer *w)
     snprintf(text, sizeof(text), "rank %u of the writers has died", w->at.rank);
     causes_set(w->s, text);
     w->left->more = causes_ask(w);
+    if (w->s->need > w->count.need)
+        w->s->need = w->count.need;
     stream_writer_remove(w, "has died");
 }
 
@@ -176,6 +180,12 @@ static void epoch_begin(struct stream *s)
     idset_range_clear(s->taken, 0, IDSET_MAX);
 }
 
+/* The first step of a writer that comes after others. */
+static uint64_t first_step(const struct stream *s)
+{
+    return s->shares > 0 && s->need < s->step ? s->need : s->step;
+}
+
 /* Is this writer one that a group lacks, although the others have left: a task of the same job? */
 static bool group_lacks(const struct stream *s, const struct stream_write *in)
 {
@@ -189,7 +199,7 @@ static void group_begin(struct stream *s, const struct stream_write *in)
     s->job = in->job;
     if (idset_count(s->taken) > 0)
         epoch_begin(s);
-    s->begin = s->step;
+    s->begin = first_step(s);
     formats_group(s);
     idset_range_clear(s->joined, 0, IDSET_MAX);
 }
@@ -219,7 +229,8 @@ static struct writer *writer_create(struct stream *s, const flux_msg_t *req,
     w->task_of = in->job > 0;
     w->job = in->job;
     w->task = in->task;
-    w->count.step = idset_test(s->joined, in->rank) ? s->step : s->begin;
+    w->count.step = idset_test(s->joined, in->rank) ? first_step(s) : s->begin;
+    w->count.need = w->count.step;
     if (idset_test(s->taken, in->rank))
         epoch_begin(s);
     w->at.epoch = w->count.epoch = s->epoch;
@@ -235,12 +246,15 @@ static struct writer *writer_create(struct stream *s, const flux_msg_t *req,
     feed_item_set(&s->members, &w->member);
     causes_set(s, NULL);
     s->size = in->size;
+    if (idset_count(s->ranks) == s->size)
+        s->need = UINT64_MAX;
     s->ctx->writers++;
     s->ctx->opened++;
     return w;
 }
 
-/* Add a reader whose policy or switch has changed since it joined to the message to a writer. */
+/* Add a reader whose policy or switch has changed since it joined, or a member of a group that
+ * stays, to the message to a writer. */
 static void demand_tell(struct feed *f, struct feed_listener *l, struct feed_item *i)
 {
     const struct reader *r = list_entry(i, struct reader, demand);
@@ -270,6 +284,7 @@ static void writer_tell(struct feed *f, struct feed_listener *l, unsigned n)
     jsonout_bool(sb, "paused", w->s->paused);
     jsonout_double(sb, "limit", w->s->limit);
     jsonout_uint(sb, "stays", w->s->stays);
+    jsonout_uint(sb, "shares", w->s->shares);
     if (w->s->attached > 0) {
         jsonout_uint(sb, "attached", w->s->attached);
         jsonout_str(sb, "transforms", w->s->transforms ? w->s->transforms : "");

@@ -320,6 +320,43 @@ START_TEST(wrong)
 }
 END_TEST
 
+/* A writer that takes the place of another one keeps steps for members that it awaits, from its
+ * first one on, and waits rather than lose one; the first step that no member has is told. */
+START_TEST(await)
+{
+    outlet_t *o = writer(0., 0);
+    struct knock_want w;
+    inlet_t *i;
+
+    outlet_await(o, 7, "g", true);
+    ck_assert(outlet_wanted(o));
+    put(o, 5);
+    put(o, 6);
+    put(o, 7);
+    ck_assert_uint_eq(outlet_need(o, 8), 5);
+    ck_assert_int_eq(outlet_drain(o, 0., &err), -1);
+    knock_want_init(&w);
+    ck_assert_int_eq(knock_group_set(&w, "g", NULL, &err), 0);
+    w.follow = true;
+    w.reader = 7;
+    w.bytes = 1;
+    ck_assert_msg((i = reader_try(writer_address(o), &w)) != NULL, "%s", err.text);
+    wait_readers(o, 1);
+    ck_assert_int_eq(put_wait(o, 8, 0.), -1);
+    ck_assert_int_eq(errno, ETIMEDOUT);
+    claim(i, 5, 5);
+    struct inlet_step s = get(i, 5);
+    ck_assert_uint_eq(outlet_need(o, 8), 6);
+    inlet_release(i, &s);
+    claim(i, 7, 7);
+    get_release(i, 7);
+    ck_assert_int_eq(outlet_drain(o, -1., &err), 0);
+    ck_assert_uint_eq(outlet_need(o, 8), 8);
+    inlet_destroy(i);
+    outlet_destroy(o);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("outlet_follow");
@@ -334,6 +371,7 @@ int main(void)
     tcase_add_loop_test(tc, evict, 0, WAYS);
     tcase_add_loop_test(tc, floors, 0, WAYS);
     tcase_add_loop_test(tc, wrong, 0, WAYS);
+    tcase_add_loop_test(tc, await, 0, WAYS);
     suite_add_tcase(s, tc);
     sr = srunner_create(s);
     srunner_run_all(sr, CK_ENV);

@@ -10,6 +10,7 @@
 
 #include "inlet_next.h"
 #include "libstream/block.h"
+#include "libstream/lane.h"
 #include "libstream/outlet.h"
 #include "libutil/test/suite.h"
 
@@ -359,7 +360,94 @@ START_TEST(limits)
 }
 END_TEST
 
+static inlet_t *again(outlet_t *o, const char *var, uint64_t reader, uint64_t seen)
+{
+    struct knock_want w;
+    inlet_t *i;
+
+    knock_want_init(&w);
+    ck_assert_int_eq(knock_group_set(&w, "g", var, &err), 0);
+    w.reader = reader;
+    w.seen = seen;
+    ck_assert_msg((i = inlet_connect(outlet_name(o), key, &w, 30., &err)) != NULL, "%s", err.text);
+    return i;
+}
+
+/* A writer that takes the place of another one keeps steps for members that are awaited, and hands
+ * out those that the other one has not given to any of them. */
+START_TEST(await)
+{
+    outlet_t *o = writer(0., 0);
+    struct inlet_step s;
+    inlet_t *a;
+    inlet_t *b;
+
+    ck_assert(!outlet_wanted(o));
+    for (uint64_t reader = 1; reader <= 4; reader++)
+        outlet_await(o, reader, "g", false);
+    outlet_await(o, 1, "g", false);
+    outlet_await(o, 5, "no name", false);
+    ck_assert(outlet_wanted(o));
+    ck_assert_uint_eq(outlet_need(o, 3), 3);
+    for (uint64_t step = 3; step <= 7; step++)
+        put(o, step, step % 2 ? "odd" : "even");
+    ck_assert_uint_eq(outlet_need(o, 8), 3);
+    ck_assert_int_eq(outlet_drain(o, 0., &err), -1);
+    a = again(o, "k", 1, 4);
+    wait_readers(o, 1);
+    ck_assert_uint_eq(outlet_need(o, 8), 4);
+    nothing(a);
+    b = again(o, "k", 2, 6); /* steps before 6 were given */
+    wait_readers(o, 2);
+    ck_assert_uint_eq(outlet_need(o, 8), 6);
+    ck_assert_uint_eq(outlet_seen(o), 6);
+    outlet_forget(o, 3);
+    nothing(a);
+    ck_assert_uint_eq(inlet_floor(a), 0); /* the last one may have step 5 */
+    outlet_forget(o, 4);
+    s = get(a, 6);
+    ck_assert_uint_eq(inlet_floor(a), 6);
+    put(o, 8, "even"); /* for the one that has an even one */
+    get_release(b, 7);
+    nothing(b);
+    inlet_release(a, &s);
+    get_release(a, 8);
+    ck_assert_int_eq(outlet_drain(o, -1., &err), 0);
+    outlet_await(o, 1, "g", false); /* it is here */
+    put(o, 9, "");
+    get_release(a, 9);
+    inlet_destroy(a);
+    inlet_destroy(b);
+    outlet_destroy(o);
+}
+END_TEST
+
+/* A member that does not come is awaited as long as one that does not release a step; and a writer
+ * may end while it awaits some. */
+START_TEST(await_evict)
+{
+    outlet_t *o = writer(0.05, 0);
+    inlet_t *a;
+
+    outlet_await(o, 1, "g", false);
+    outlet_await(o, 2, "g", false);
+    put(o, 1, "");
+    a = again(o, NULL, 1, 1);
+    wait_readers(o, 1);
+    for (uint64_t step = 2; step < LANE_SLOTS + 1; step++)
+        put(o, step, "");
+    nothing(a);
+    ck_assert_msg(put_wait(o, LANE_SLOTS + 1, "", 0.) == -1 && errno == ETIMEDOUT, "%s", err.text);
+    (void)put_wait(o, LANE_SLOTS + 1, "", 0.06); /* the member is not awaited any more */
+    get_release(a, 1);
+    outlet_await(o, 3, "h", true);
+    outlet_await(o, 4, "i", false);
+    inlet_destroy(a);
+    outlet_destroy(o);
+}
+END_TEST
+
 int main(void)
 {
-    RUN_SUITE("outlet_group", share, alone, keys, evict, keep, queue, limits);
+    RUN_SUITE("outlet_group", share, alone, keys, evict, keep, queue, limits, await, await_evict);
 }

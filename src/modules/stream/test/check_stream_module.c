@@ -459,11 +459,12 @@ START_TEST(epochs)
         write_stream(b, joins[i].rank + 1, "s", joins[i].rank, 3);
         ck_assert_uint_eq(epoch_of(b), joins[i].epoch);
     }
-    snprintf(json, sizeof(json),
-             "{\"name\":\"s\",\"writer\":%d,\"step\":1,\"epoch\":20,\"steps\":1,\"bytes\":0,"
-             "\"copied\":0,\"dropped\":0,\"queue\":0,\"pinned\":0,\"blocked\":0.0,"
-             "\"held\":0.0,\"sent\":0,\"connections\":0,\"queues\":[]}",
-             (int)b->peers[b->tag].number);
+    snprintf(
+        json, sizeof(json),
+        "{\"name\":\"s\",\"writer\":%d,\"step\":1,\"need\":1,\"epoch\":20,\"steps\":1,\"bytes\":0,"
+        "\"copied\":0,\"dropped\":0,\"queue\":0,\"pinned\":0,\"blocked\":0.0,"
+        "\"held\":0.0,\"sent\":0,\"connections\":0,\"queues\":[]}",
+        (int)b->peers[b->tag].number);
     ck_assert_int_eq(ask(b, "stream.count", 3, 0, json), 0);
     for (uint32_t client = 1; client <= 3; client++)
         disconnect(b, client);
@@ -498,7 +499,8 @@ START_TEST(late_tasks)
         snprintf(json, sizeof(json), "\"step\":%u,", joins[i].step);
         ck_assert_msg(strstr(b->text, json) != NULL, "%u: %s", i, b->text);
         snprintf(json, sizeof(json),
-                 "{\"name\":\"s\",\"writer\":%d,\"step\":%u,\"epoch\":1,\"steps\":1,\"bytes\":0,"
+                 "{\"name\":\"s\",\"writer\":%d,\"step\":%u,\"need\":0,\"epoch\":1,\"steps\":1,"
+                 "\"bytes\":0,"
                  "\"copied\":0,\"dropped\":0,\"queue\":0,\"pinned\":0,\"blocked\":0.0,"
                  "\"held\":0.0,\"sent\":0,\"connections\":0,\"queues\":[]}",
                  (int)b->peers[b->tag].number, i + 1);
@@ -516,7 +518,8 @@ static int count_queue(struct bed *b, uint32_t client, uint64_t writer, uint64_t
 {
     char json[4000];
     int at = snprintf(json, sizeof(json),
-                      "{\"name\":\"s\",\"writer\":%" PRIu64 ",\"step\":1,\"epoch\":1,\"steps\":1,"
+                      "{\"name\":\"s\",\"writer\":%" PRIu64
+                      ",\"step\":1,\"need\":1,\"epoch\":1,\"steps\":1,"
                       "\"bytes\":0,\"copied\":0,\"dropped\":0,\"queue\":0,\"pinned\":0,"
                       "\"blocked\":0.0,\"held\":0.0,\"sent\":7,\"connections\":2,\"queues\":[",
                       writer);
@@ -572,6 +575,75 @@ START_TEST(queues)
     json_t *one = json_array_get(json_object_get(b->list, "streams"), 0);
     ck_assert_int_eq(json_integer_value(json_object_get(one, "sent")), 7);
     ck_assert_int_eq(json_integer_value(json_object_get(one, "connections")), 2);
+    bed_free(b);
+}
+END_TEST
+
+static void count_steps(struct bed *b, uint32_t client, uint64_t writer, unsigned step,
+                        unsigned need)
+{
+    char json[400];
+
+    snprintf(json, sizeof(json),
+             "{\"name\":\"s\",\"writer\":%" PRIu64 ",\"step\":%u,\"need\":%u,\"epoch\":1,"
+             "\"steps\":1,\"bytes\":0,\"copied\":0,\"dropped\":0,\"queue\":0,\"pinned\":0,"
+             "\"blocked\":0.0,\"held\":0.0,\"sent\":0,\"connections\":0,\"queues\":[]}",
+             writer, step, need);
+    ck_assert_int_eq(ask(b, "stream.count", client, 0, json), 0);
+}
+
+static uint64_t write_rank(struct bed *b, uint32_t client, uint32_t rank, unsigned *step)
+{
+    const char *at;
+
+    ck_assert_int_eq(write_stream(b, client, "s", rank, 2), 0);
+    at = strstr(b->text, "\"step\":");
+    ck_assert_msg(at && sscanf(at, "\"step\":%u", step) == 1, "%s", b->text);
+    return b->peers[b->tag].number;
+}
+
+/* A writer that comes after one that died begins with the first step that a group may need, as long
+ * as members of groups stay; and is told which these are. */
+START_TEST(needs)
+{
+    struct bed *b = bed_create();
+    uint64_t writer[2];
+    unsigned step;
+
+    read_stream(b, 9, "s", "");
+    writer[0] = write_rank(b, 0, 0, &step);
+    writer[1] = write_rank(b, 1, 1, &step);
+    count_steps(b, 0, writer[0], 20, 12);
+    count_steps(b, 1, writer[1], 22, 11);
+    disconnect(b, 0);
+    writer[0] = write_rank(b, 0, 0, &step);
+    ck_assert_uint_eq(step, 22); /* nobody needs steps again */
+    ck_assert_ptr_nonnull(strstr(b->text, "\"shares\":0"));
+    count_steps(b, 0, writer[0], 30, 25);
+    (void)peer_new(b, READER, 8);
+    ask_tag(b, "stream.read", 8, FLUX_MSGF_STREAMING,
+            "{\"name\":\"s\",\"reader\":77,\"place\":\"p\",\"far\":false,\"host\":\"h\","
+            "\"pid\":1,\"policy\":\"group:g\",\"onoff\":\"\",\"stay\":true}",
+            b->tag);
+    settle(b);
+    disconnect(b, 1);
+    writer[1] = write_rank(b, 1, 1, &step);
+    ck_assert_uint_eq(step, 11); /* this is what rank 1 had counted */
+    ck_assert_ptr_nonnull(strstr(b->text, "\"shares\":1"));
+    ck_assert_ptr_nonnull(strstr(b->text, "\"reader\":77,\"policy\":\"group:g\""));
+    count_steps(b, 1, writer[1], 28, 27);
+    settle(b);
+    disconnect(b, 0);
+    disconnect(b, 1);
+    writer[1] = write_rank(b, 1, 1, &step);
+    ck_assert_uint_eq(step, 25); /* all begin with the same number */
+    writer[0] = write_rank(b, 0, 0, &step);
+    ck_assert_uint_eq(step, 25);
+    settle(b);
+    disconnect(b, 8);
+    disconnect(b, 0);
+    writer[0] = write_rank(b, 0, 0, &step);
+    ck_assert_uint_eq(step, 30);
     bed_free(b);
 }
 END_TEST
@@ -919,5 +991,5 @@ END_TEST
 int main(void)
 {
     RUN_SUITE("stream module", formats, record_formats, format_shares, shares, epochs, late_tasks,
-              queues, attached, many_writers, many_readers, list_meanwhile, away, chance);
+              queues, needs, attached, many_writers, many_readers, list_meanwhile, away, chance);
 }
