@@ -27,6 +27,27 @@ begin() {
     wait_until 30 "$FLUX" queue list
 }
 
+# flux top on a terminal, if there is one.
+tops=
+if command -v tmux >/dev/null && "$FLUX" top --help >/dev/null 2>&1; then
+    tops=yes
+    export TMUX_TMPDIR=$TEST_DIR
+fi
+tm() {
+    tmux -L top -f /dev/null "$@"
+}
+shows() {
+    tm capture-pane -p -t 0 | finds -E -- "$1"
+}
+top_returns() { # DESC NAME: it shows a new job of this name
+    if [ -z "$tops" ]; then
+        skip 1 "no tmux, or no flux top"
+        return
+    fi
+    "$FLUX" submit --quiet --hold --name="$2" true
+    ok "$1" wait_until 30 shows " $2"
+}
+
 # Each ^C but the one that detaches is answered with a line.
 sent=0
 detach() {
@@ -54,6 +75,8 @@ attach=$!
 left=$!
 "$FLUX" event sub there >event.out 2>event.err &
 event=$!
+[ -z "$tops" ] || tm new-session -d -x 100 -y 20 "env TERM=screen '$FLUX' top; sleep 100"
+top_returns "flux top shows jobs" one
 "$FLUX" logger --source=test first
 ok "they follow" wait_until 20 grep -q first dmesg.out
 ok "all of them" wait_until 20 grep -q 1 watch.out
@@ -70,6 +93,7 @@ ok "the session is started again" begin
 ok "flux kvs watch returns" wait_until 30 grep -q 2 watch.out
 ok "flux dmesg -f returns" wait_until 30 grep -q second dmesg.out
 like "$(cat watch.err)" "the broker was started again" "and says so"
+top_returns "flux top returns" two
 wait_until 30 grep -q xx append.out
 "$FLUX" kvs put --append t.b=y
 ok "flux kvs watch --append returns" wait "$append"
@@ -87,6 +111,11 @@ ok "the session is started after a SIGKILL" begin
 "$FLUX" logger --source=test third
 ok "flux kvs watch returns again" wait_until 30 grep -q 3 watch.out
 ok "flux dmesg -f returns again" wait_until 30 grep -q third dmesg.out
+top_returns "flux top returns again" three
+[ -z "$tops" ] || {
+    tm kill-server
+    rm -rf "$TMUX_TMPDIR"/tmux-*
+}
 is "$(grep -c first dmesg.out)" 1 "and no entry is printed twice"
 ok "the job runs" "$FLUX" wreck release "$id"
 wait "$attach"
