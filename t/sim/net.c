@@ -198,6 +198,15 @@ static void peer_lost(struct chan *ch)
     core_peer_lost(n->core, plane, ch->from->rank, "the connection was lost");
 }
 
+/* The broker above does not read a connection that it has not admitted, and none of both reads one
+ * that it has ended. */
+static bool is_read(const struct chan *ch)
+{
+    if (!ch->way || !ch->back)
+        return true;
+    return !ch->back->closed && (ch != &ch->way->up || ch->way->there);
+}
+
 static void arrive(void *arg, void *data)
 {
     struct flight *f = data;
@@ -227,8 +236,7 @@ static void arrive(void *arg, void *data)
         ch->blocked = false;
         vclock_add(s->clock, &ch->from->owner, sim_now(s), false, writable, ch->from, ch);
     }
-    /* Who has ended a connection does not read it any longer. */
-    if (lost || ch->to->state != NODE_ON || (ch->way && ch->back && ch->back->closed)) {
+    if (lost || ch->to->state != NODE_ON || !is_read(ch)) {
         flux_msg_destroy(msg);
         return;
     }
