@@ -485,6 +485,16 @@ static uint32_t ring_hops(const flux_msg_t *msg)
     return n;
 }
 
+/* Returns whether this broker leaves, and has no way for a request that a neighbor on the tree has
+ * sent.  The neighbor is about to learn that it has left, and then ends the request, or sends it
+ * another way: the rank may be there by then.  An answer now would only be followed by the same
+ * request again. */
+static bool ends_with_us(const core_t *c, const flux_msg_t *msg, const struct peer *from)
+{
+    return c->alone && from && from->plane == CORE_TREE &&
+           !(flux_msg_flags(msg) & (FLUX_MSGF_RING | FLUX_MSGF_NORESPONSE));
+}
+
 /* Route a request whose sender is already on the route stack. */
 static void route(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *from_peer)
 {
@@ -545,6 +555,10 @@ static void route(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *
     }
     if (!(flags & FLUX_MSGF_RING) && may_wait_above(c, nodeid, from_peer)) {
         forward(c, c->parent, msg, from_ep, from_peer);
+        return;
+    }
+    if (ends_with_us(c, msg, from_peer)) {
+        flux_msg_destroy(msg);
         return;
     }
     if (c->cfg.size > 1 && !c->ring_next.lost && !c->ring_next.absent &&

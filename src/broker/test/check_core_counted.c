@@ -128,6 +128,41 @@ START_TEST(moved_unheard)
 }
 END_TEST
 
+/* Rank 1 leaves, rank 3 has hung up there, and rank 4 has not: requests for rank 3 that rank 0
+ * still sends to rank 1 are not answered before rank 1 has left. */
+START_TEST(leaves_slowly)
+{
+    struct cluster *cl = cl_up(5, "kary:2");
+    struct party *m = module(cl, 3, "low");
+    struct party *c = client(cl, 0);
+
+    cl->slow[1][4] = true;
+    core_leave(cl->nodes[1].core, 0, "enough");
+    cl_sleep(cl, 0.2);
+    ck_assert_int_eq(core_state(cl->nodes[1].core), CORE_DOWN);
+    ck_assert_uint_eq(cl->nodes[3].parent, 0);
+    ask(c, "low.once", 3);
+    ask_flags(c, "low.it", 3, FLUX_MSGF_IDEMPOTENT, NULL);
+    cl_pump(cl);
+    ck_assert_uint_eq(c->n, 0);
+    ck_assert_uint_eq(m->n, 0);
+    cl->slow[1][4] = false;
+    cl_sleep(cl, 1.);
+    ck_assert_int_eq(core_state(cl->nodes[1].core), CORE_EXIT);
+    expect_answer(c, 1, EHOSTUNREACH, "rank 1 has left the session");
+    ck_assert_str_eq(flux_msg_topic(c->kept[0]), "low.once");
+    ck_assert_uint_eq(m->n, 1);
+    ck_assert_str_eq(flux_msg_topic(m->kept[0]), "low.it");
+    answer(m, 0, 0, 0, "1");
+    cl_pump(cl);
+    expect_answer(c, 2, 0, NULL);
+    ck_assert_uint_eq(cl_inflight(cl), 0);
+    cl_free(cl);
+    party_free(m);
+    party_free(c);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core_counted");
@@ -137,5 +172,6 @@ int main(void)
     tcase_add_loop_test(tc, overtaken, 0, 2);
     tcase_add_test(tc, counted_lost);
     tcase_add_test(tc, moved_unheard);
+    tcase_add_test(tc, leaves_slowly);
     return run_case("core_counted", tc);
 }
