@@ -60,6 +60,7 @@ struct peer {
     double stays;          /* child: time before which it is not given to a host, or is none */
     uint32_t offered;      /* rank that it will give to this broker; 0: none */
     unsigned flaps;        /* child: number of times that it came back and was soon lost again */
+    unsigned fails;        /* child: number of its moves that failed in a row, up to a bound */
     double joined;         /* child: time of its welcome in a running session; 0: earlier */
     unsigned bounces;      /* child: number of times in a row that it joined and was soon lost */
     double not_before;     /* child: time before which it is not welcomed; 0: none */
@@ -579,8 +580,8 @@ uint32_t spread_way_back(const core_t *c, uint32_t guest);
 struct peer *spread_host(core_t *c, double *due);
 /* Returns whether this child, which cannot return to its place, may be given to a host. */
 bool spread_may_go(const core_t *c, const struct peer *p);
-/* A child could not be given to a host. */
-void spread_failed(core_t *c, struct peer *child, struct peer *host);
+/* Seconds for which a child stays that could not be given to a host, at first. */
+#define SPREAD_AGAIN 30.
 
 /* core_keys.c */
 int keys_init(core_t *c);

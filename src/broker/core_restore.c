@@ -68,7 +68,10 @@
  *     knows of these ranks, and the next parent reports the move.
  *
  * Failure: when the move takes longer than GIVE_MAX seconds, or one of the three brokers is lost,
- * the child stays where it is, or heals.  The move is tried again after the same time as at first.
+ * the child stays where it is, or heals.  The move is tried again after the same time as at first,
+ * and then after twice the time each time, up to FAILS_MAX doublings, until one of the two comes
+ * back; moves of other children are not affected.  The first failure of several is logged as an
+ * error, the others for debugging only, by the foster parent and by the child.
  */
 #include "config.h"
 #include <errno.h>
@@ -81,6 +84,7 @@
 
 #define GIVE_MAX 10.
 #define FLAPS_MAX 6
+#define FAILS_MAX 4
 
 /* A request overlay.restore. */
 struct ask {
@@ -112,6 +116,7 @@ struct restore {
     json_t *above;  /* cards of the welcome */
     uint64_t seq;   /* the latest event before the welcome */
     uint64_t ahead; /* the latest event that `second` has sent, which was not accepted */
+    uint32_t told;  /* the rank that it could not reach, as was logged; TOPOLOGY_NONE: none */
 };
 
 static bool can(const core_t *c)
@@ -276,6 +281,32 @@ static bool asks_for(const core_t *c, const struct ask *a, uint32_t child, const
     return idset_test(a->ranks, to->is_child ? to->rank : spread_way_back(c, child));
 }
 
+/* Defer the next attempt to move a child after one that failed, and log the first one. */
+static void failed(core_t *c, struct peer *child, struct peer *to, const char *why)
+{
+    const double most = (double)(1u << FAILS_MAX);
+    double times = (double)(1u << child->fails);
+    double first = c->restore->spreads ? SPREAD_AGAIN : delay_of(c, to->is_child ? to : child);
+    double now = flux_reactor_now(c->r);
+
+    if (c->restore->spreads) {
+        child->stays = now + first * times;
+        to->stays = now + first;
+    } else {
+        child->due = now + first * times;
+    }
+    if (child->fails > 0 || first <= 0.)
+        core_log(c, child->fails > 0 ? LOG_DEBUG : LOG_ERR, "rank %u stays below rank %u: %s",
+                 child->rank, c->cfg.rank, why);
+    else
+        core_log(c, LOG_ERR,
+                 "rank %u stays below rank %u: %s; the change is tried again in %g s, and then "
+                 "less often, at least every %g s",
+                 child->rank, c->cfg.rank, why, first, first * most);
+    if (child->fails < FAILS_MAX)
+        child->fails++;
+}
+
 /* End the present move: the child stays. */
 static void give_up(core_t *c, const char *why)
 {
@@ -283,13 +314,9 @@ static void give_up(core_t *c, const char *why)
     struct peer *child = r->child;
     struct peer *to = r->to;
 
-    core_log(c, LOG_ERR, "rank %u stays below rank %u: %s", child->rank, c->cfg.rank, why);
+    failed(c, child, to, why);
     r->child = r->to = NULL;
     to->at_once = child->at_once = false;
-    if (r->spreads)
-        spread_failed(c, child, to);
-    else
-        defer(c, to->is_child ? to : child);
     if (to->up)
         send_given(c, to, child->rank, c->cfg.rank, 0);
     if (child->up)
@@ -320,6 +347,7 @@ void restore_taken(core_t *c, struct peer *p)
 {
     if (restore_expects(c, p->rank))
         guest_over(c); /* it has lost the one that would have given it */
+    p->fails = 0;
     defer(c, p);
     restore_plan(c);
 }
@@ -328,11 +356,17 @@ void restore_back(core_t *c, const idset_t *ranks)
 {
     for (uint32_t i = 0; i < c->nchildren; i++) {
         struct peer *p = c->children[i];
+        bool guest = spread_is_guest(c, p->rank);
+        bool way = idset_test(ranks, guest ? spread_way_back(c, p->rank)
+                                           : topology_next_hop(c->topo, c->cfg.rank, p->rank));
 
+        if (way && p->fails > 0) {
+            p->fails = 0;
+            p->due = 0.; /* that of the broker that is back decides */
+        }
         if (idset_test(ranks, p->rank))
             p->since = flux_reactor_now(c->r);
-        if (idset_test(ranks, p->rank) ||
-            (spread_is_guest(c, p->rank) && idset_test(ranks, spread_way_back(c, p->rank))))
+        if (idset_test(ranks, p->rank) || (guest && way))
             defer(c, p);
     }
     restore_plan(c);
@@ -424,6 +458,7 @@ static void give(core_t *c, const struct control_moved *m)
     child->up = child->event_up = false;
     child->former = child->absent = true;
     child->wants = 0;
+    child->fails = 0;
     child->at_once = false;
     if (c->link->quiet)
         c->link->quiet(c->link_arg, child->rank);
@@ -623,6 +658,15 @@ static void stay(core_t *c)
     send_moved(c, c->parent, &control_up[CONTROL_LEAVING], c->cfg.rank, c->parent->rank, 0);
 }
 
+/* Of several failures with the same rank, the first one is logged as an error. */
+static int log_level(core_t *c, uint32_t rank)
+{
+    int level = c->restore->told == rank ? LOG_DEBUG : LOG_ERR;
+
+    c->restore->told = rank;
+    return level;
+}
+
 void restore_go_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
 {
     const struct control_card *card = in;
@@ -641,8 +685,8 @@ void restore_go_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
         return;
     }
     free(to);
-    core_log(c, LOG_ERR, "rank %u cannot connect to rank %u: %s", c->cfg.rank, card->rank,
-             err.text);
+    core_log(c, log_level(c, card->rank), "rank %u cannot connect to rank %u: %s", c->cfg.rank,
+             card->rank, err.text);
     stay(c);
 }
 
@@ -685,7 +729,8 @@ void restore_drained(core_t *c)
 
 void restore_refused(core_t *c, const char *why)
 {
-    core_log(c, LOG_ERR, "rank %u was refused by rank %u: %s", c->cfg.rank, c->second->rank, why);
+    core_log(c, log_level(c, c->second->rank), "rank %u was refused by rank %u: %s", c->cfg.rank,
+             c->second->rank, why);
     c->link->drop(c->link_arg, CORE_TREE, c->second->rank);
     second_end(c);
     stay(c);
@@ -715,6 +760,7 @@ static void change(core_t *c, const struct control_moved *m)
     c->parent = c->second;
     c->second = NULL;
     r->welcomed = r->released = r->taken = false;
+    r->told = TOPOLOGY_NONE;
     old->former = true;
     list_append(&c->formers, &old->node);
     list_splice(&c->parent->held, &old->held);
@@ -851,8 +897,9 @@ bool restore_lost(core_t *c, struct peer *p, const char *why)
     struct restore *r = c->restore;
 
     if (p == c->second) {
-        core_log(c, LOG_ERR, "rank %u has lost rank %u, which was to be its parent: %s",
-                 c->cfg.rank, p->rank, why);
+        core_log(c, log_level(c, p->rank),
+                 "rank %u has lost rank %u, which was to be its parent: %s", c->cfg.rank, p->rank,
+                 why);
         second_end(c);
         if (r->released)
             core_peer_lost(c, CORE_TREE, c->parent->rank, second_lost);
@@ -914,6 +961,7 @@ int restore_init(core_t *c)
     if (!r)
         return -1;
     list_init(&r->asks);
+    r->told = TOPOLOGY_NONE;
     return (r->timer = flux_timer_create(c->r, timer_cb, c)) && former_init(c) == 0 ? 0 : -1;
 }
 

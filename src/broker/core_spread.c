@@ -35,14 +35,13 @@
  *     dead.  Of several, that with the fewest children is taken.
  *
  * Failure: without a host that has room, children stay, and the limit is exceeded.  A child that
- * could not be given to a host stays for AGAIN seconds, and that host gets no other one.
+ * could not be given to a host stays for SPREAD_AGAIN seconds, after further failures for longer
+ * (core_restore.c), and that host gets no other one for SPREAD_AGAIN seconds.
  */
 #include "config.h"
 #include <math.h>
 
 #include "core_private.h"
-
-#define AGAIN 30.
 
 bool spread_is_there(const struct peer *p)
 {
@@ -73,11 +72,6 @@ uint32_t spread_way_back(const core_t *c, uint32_t guest)
     return hop != TOPOLOGY_NONE && !census_is_gone(c, hop) && topology_parent(tree, hop) == at
                ? hop
                : TOPOLOGY_NONE;
-}
-
-void spread_failed(core_t *c, struct peer *child, struct peer *host)
-{
-    child->stays = host->stays = flux_reactor_now(c->r) + AGAIN;
 }
 
 /* Return the host for the next child; NULL: no child has room.  `due`: when it may take one. */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <syslog.h>
 
 #include "src/broker/control_wire.h"
 #include "src/broker/core.h"
@@ -48,6 +49,7 @@ struct node {
     int down_calls;
     char states[64]; /* first letters */
     char log[4096];
+    unsigned errors; /* of what it has logged */
     void (*on_state)(struct node *nd, enum core_state s);
 };
 
@@ -74,6 +76,8 @@ struct cluster {
     struct frame *head;
     struct frame **tail;
     unsigned sent[3];
+    bool bad[MAX_NODES][MAX_NODES];  /* one cannot connect to the other one beside its parent ... */
+    unsigned tried;                  /* ... as many times as this */
     bool slow[MAX_NODES][MAX_NODES]; /* what one sends to the other one on the tree waits */
 };
 
@@ -305,6 +309,10 @@ static inline int cl_beside(void *arg, const struct control_card *card, errmsg_t
     struct node *to = &nd->cl->nodes[card->rank];
 
     ck_assert(!nd->beside[card->rank] && nd->parent != card->rank);
+    if (nd->cl->bad[nd->rank][card->rank]) {
+        nd->cl->tried++;
+        return errmsg_fail(err, EHOSTUNREACH, "the link is bad");
+    }
     if (nd->dead || to->dead || !core_peer_adopt(to->core, nd->rank))
         return errmsg_fail(err, EHOSTUNREACH, "nobody is there");
     /* Its neighbors by the shape know it from the beginning. */
@@ -474,6 +482,7 @@ static inline void cl_log_cb(core_t *c, int level, const char *text, void *arg)
     struct node *nd = arg;
     size_t n = strlen(nd->log);
 
+    nd->errors += level <= LOG_ERR;
     snprintf(nd->log + n, sizeof(nd->log) - n, "%s\n", text);
 }
 
