@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 need_flux start stream wreckrun resource
 figures=$SRCDIR/scripts/stream-figures
-measures='join throughput' drawn='join pieces throughput'
+measures='join throughput sizes' drawn='join pieces throughput sizes'
 # LAMMPS and Python load no package with sanitizers.
 if [ -z "${FLUX_TEST_SANITIZERS:-}" ] && [ -e "$BUILDDIR/src/bindings/python/lib/flux/_libflux.so" ] &&
     /usr/bin/python3 -c 'import numpy, _cffi_backend' 2>/dev/null; then
@@ -18,7 +18,7 @@ run "$figures" -q -b "$BUILDDIR" -m "$measures" -o made
 is "$status" 0 "small runs of: $measures"
 [ "$status" -eq 0 ] || note "$out $err"
 is "$(head -n 1 made/stream-figures.csv)" what,way,n,name,unit,value "give a table"
-is "$(grep -cvE '^([a-z]+,[a-zA-Z]+,[0-9]+,[a-z. 0-9]+,(s|ms|us|MB|steps),[-+e.0-9]+|what,.*)$' made/stream-figures.csv)" 0 \
+is "$(grep -cvE '^([a-z]+,[a-zA-Z]+,[0-9]+,[a-z. 0-9]+,(s|ms|us|MB|GB/s|steps),[-+e.0-9]+|what,.*)$' made/stream-figures.csv)" 0 \
     "of which each line is a value"
 # values WHAT WAY NAME [LEAST]: for how many ranks or writers it has a value, of at least this.
 values() {
@@ -28,7 +28,9 @@ for way in memory TCP; do
     is "$(values join $way join)/$(values join $way "tell new pieces")/$(values join $way "read new pieces")" 2/2/2 \
         "with late readers and pieces, over writers, by $way"
     is "$(values throughput $way "to 1")" 2 "with the throughput over writers, by $way"
+    is "$(values sizes $way stream)/$(values sizes $way floor)" 2/2 "with the rate of steps over their size, and its floor, by $way"
 done
+is "$(values join memory "read new pieces by 8")" 2 "with the pieces of writers to 8 readers"
 for name in plasma crack; do
     [[ " $measures " == *" $name "* ]] || continue
     is "$(values $name streams total)/$(values $name files total)" 2/2 "with times of $name, by streams and by files"
@@ -52,7 +54,7 @@ exits 2 "an option that there is not" "$figures" -x
 exits 1 "no runs" "$figures" -n 0 -b "$BUILDDIR"
 like "$err" "'0' is not a number of runs" "are told"
 exits 1 "a measurement that there is not" "$figures" -b "$BUILDDIR" -m weather
-like "$err" "'weather' is not one of crack, plasma, join and throughput" "is told"
+like "$err" "'weather' is not one of crack, plasma, join, throughput and sizes" "is told"
 exits 1 "what was not measured" "$figures" -b "$BUILDDIR" -d -o none
 like "$err" "none/stream-figures.csv is not there" "is not drawn"
 finish

@@ -1,11 +1,14 @@
 /* bench_stream.c - a stream on one host, beside what memory and the kernel do at best.
  *
+ *     bench_stream [sizes [N]]
+ *
  * Each figure is the median of rounds that take turns: memcpy of 16 MiB in one process; a bare ring
  * of two places in shared memory with futexes between two processes, copying in and out; and the
  * same through a stream, where the writer copies its data in and the reader copies them out.
  * Latency is from before the writer's copy to after the reader's, at 500 steps
  * of 1 KiB a second; the rate flat out is of 1 KiB steps from one writer to one reader that waits
- * for each.
+ * for each.  With `sizes`: steps of 1 KiB to 64 MiB as fast as they go, beside the
+ * bare ring; or only the first N of these sizes.
  */
 #include "config.h"
 #include <errno.h>
@@ -24,9 +27,11 @@
 #include "bench.h"
 #include "libstream/outlet.h"
 #include "libstream/test/inlet_next.h"
+#include "stream_sizes.h"
 
 #define LARGE ((size_t)16 << 20)
 #define LARGE_STEPS 40
+#define LARGEST ((size_t)64 << 20)
 #define SMALL 1024
 #define FLAT_STEPS 200000
 #define PACED_STEPS 500
@@ -42,11 +47,18 @@ struct common {
     double first_us;
     double last_us;
     double us[PACED_STEPS];
-    unsigned char ring[2][LARGE];
+    unsigned char ring[2][LARGEST];
 };
 static struct common *common;
 static unsigned char *source;
 static unsigned char *sink;
+
+/* The steps of a round; the first ones, `warm`, do not count. */
+static struct round {
+    size_t size;
+    int steps;
+    int warm;
+} now;
 
 static void futex(_Atomic uint32_t *word, int op, uint32_t value)
 {
@@ -67,20 +79,20 @@ static void ring_set(_Atomic uint32_t *word, uint32_t value)
 
 static void ring_write(void)
 {
-    for (int n = 0; n < LARGE_STEPS; n++) {
+    for (int n = 0; n < now.steps; n++) {
         ring_wait(&common->full[n % 2], 0);
-        memcpy(common->ring[n % 2], source, LARGE);
+        memcpy(common->ring[n % 2], source, now.size);
         ring_set(&common->full[n % 2], 1);
     }
 }
 
 static void ring_read(void)
 {
-    for (int n = 0; n < LARGE_STEPS; n++) {
+    for (int n = 0; n < now.steps; n++) {
         ring_wait(&common->full[n % 2], 1);
-        if (n == 2)
+        if (n == now.warm)
             common->first_us = bench_now_us();
-        memcpy(sink, common->ring[n % 2], LARGE);
+        memcpy(sink, common->ring[n % 2], now.size);
         ring_set(&common->full[n % 2], 0);
     }
     common->last_us = bench_now_us();
@@ -135,46 +147,22 @@ static void wait_reader(void)
         usleep(100);
 }
 
-static void large_write(void)
+static void stream_write(void)
 {
     wait_reader();
-    for (int n = 0; n < LARGE_STEPS; n++)
-        out_put((uint64_t)n, source, LARGE);
+    for (int n = 0; n < now.steps; n++)
+        out_put((uint64_t)n, source, now.size);
 }
 
-static void large_read(void)
+static void stream_read(void)
 {
     inlet_t *i = in_open();
 
-    for (int n = 0; n < LARGE_STEPS; n++) {
+    for (int n = 0; n < now.steps; n++) {
         struct inlet_step s;
 
         in_get(i, &s);
-        if (n == 5)
-            common->first_us = bench_now_us();
-        memcpy(sink, s.data, s.len);
-        inlet_release(i, &s);
-    }
-    common->last_us = bench_now_us();
-    inlet_destroy(i);
-}
-
-static void flat_write(void)
-{
-    wait_reader();
-    for (uint64_t n = 0; n < FLAT_STEPS; n++)
-        out_put(n, source, SMALL);
-}
-
-static void flat_read(void)
-{
-    inlet_t *i = in_open();
-
-    for (uint64_t n = 0; n < FLAT_STEPS; n++) {
-        struct inlet_step s;
-
-        in_get(i, &s);
-        if (n == 0)
+        if (n == now.warm)
             common->first_us = bench_now_us();
         memcpy(sink, s.data, s.len);
         inlet_release(i, &s);
@@ -245,13 +233,40 @@ static double copy_rate(void)
     return LARGE_STEPS * (double)LARGE / (bench_now_us() - t) / 1e3;
 }
 
-static double since_first(int n)
+/* Steps a microsecond: of a stream, or of the bare ring. */
+static double rate_of(bool stream, const struct round *r)
 {
-    return n / (common->last_us - common->first_us);
+    now = *r;
+    run(stream, stream ? stream_write : ring_write, stream ? stream_read : ring_read);
+    return (r->steps - r->warm) / (common->last_us - common->first_us);
 }
 
-int main(void)
+/* The first `count` sizes. */
+static void sweep(size_t count)
 {
+    double stream[SIZE_ROUNDS], ring[SIZE_ROUNDS];
+
+    bench_title("a stream on one host, steps of all sizes, copied in and out");
+    for (size_t k = 0; k < count; k++) {
+        const struct stream_size *z = &stream_sizes[k];
+        const struct round r = {z->size, z->steps, z->warm};
+
+        for (int n = 0; n < SIZE_ROUNDS; n++) {
+            stream[n] = rate_of(true, &r) * (double)z->size / 1e3;
+            ring[n] = rate_of(false, &r) * (double)z->size / 1e3;
+        }
+        bench_print(&(struct bench_figure){.name = z->name,
+                                           .value = bench_percentile(stream, SIZE_ROUNDS, 50.),
+                                           .unit = "GB/s",
+                                           .ref_name = "bare ring",
+                                           .ref = bench_percentile(ring, SIZE_ROUNDS, 50.)});
+    }
+}
+
+int main(int argc, char *argv[])
+{
+    static const struct round larges = {LARGE, LARGE_STEPS, 5};
+    static const struct round flats = {SMALL, FLAT_STEPS, 0};
     double copy[ROUNDS + 1];
     double ring[ROUNDS + 1];
     double large[ROUNDS + 1];
@@ -260,20 +275,21 @@ int main(void)
     double p99[ROUNDS + 1];
 
     common = mmap(NULL, sizeof(*common), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    source = malloc(LARGE);
-    sink = malloc(LARGE);
+    source = malloc(LARGEST);
+    sink = malloc(LARGEST);
     if (common == MAP_FAILED || !source || !sink)
         bench_die("out of memory");
-    memset(source, 1, LARGE);
-    memset(sink, 2, LARGE);
+    memset(source, 1, LARGEST);
+    memset(sink, 2, LARGEST);
+    if (argc > 1) {
+        sweep(stream_sizes_of(argc - 1, argv + 1));
+        return 0;
+    }
     for (int r = 0; r <= ROUNDS; r++) { /* the first does not count */
         copy[r] = copy_rate();
-        run(false, ring_write, ring_read);
-        ring[r] = since_first(LARGE_STEPS - 2) * (double)LARGE / 1e3;
-        run(true, large_write, large_read);
-        large[r] = since_first(LARGE_STEPS - 5) * (double)LARGE / 1e3;
-        run(true, flat_write, flat_read);
-        flat[r] = since_first(FLAT_STEPS) * 1e6;
+        ring[r] = rate_of(false, &larges) * (double)LARGE / 1e3;
+        large[r] = rate_of(true, &larges) * (double)LARGE / 1e3;
+        flat[r] = rate_of(true, &flats) * 1e6;
         run(true, paced_write, paced_read);
         p50[r] = bench_percentile(common->us, PACED_STEPS, 50.);
         p99[r] = bench_percentile(common->us, PACED_STEPS, 99.);

@@ -1,10 +1,13 @@
 /* bench_stream_tcp.c - a stream by TCP, beside TCP itself, on the loopback interface.
  *
+ *     bench_stream_tcp [sizes [N]]
+ *
  * Each figure is the median of rounds that take turns: bare TCP from memory to memory of another
  * process, in pieces of 16 MiB; and steps of 16 and 64 MiB through a stream, where the writer
  * copies its data into the step and the reader gets them into its memory, plain and encrypted.
  * Latency is from before the writer's copy until the reader has the data, at 500 steps of 1 KiB a
- * second; the rate flat out is of 1 KiB steps.
+ * second; the rate flat out is of 1 KiB steps.  With `sizes`: steps of 1 KiB to 64 MiB as fast as
+ * they go, beside bare TCP in pieces of the same size; or only the first N of these sizes.
  */
 #include "config.h"
 #include <errno.h>
@@ -26,6 +29,7 @@
 #include "libstream/outlet.h"
 #include "libstream/test/far_connect.h"
 #include "libstream/test/inlet_next.h"
+#include "stream_sizes.h"
 
 #define MIB ((size_t)1 << 20)
 #define STEPS 60
@@ -195,7 +199,31 @@ static double run(const struct round *r)
     return (now.steps - now.warm) / (common->last_us - common->first_us);
 }
 
-int main(void)
+/* The first `count` sizes. */
+static void sweep(size_t count)
+{
+    double stream[SIZE_ROUNDS], bare[SIZE_ROUNDS];
+
+    bench_title("a stream by TCP, on the loopback interface, steps of all sizes");
+    for (size_t k = 0; k < count; k++) {
+        const struct stream_size *z = &stream_sizes[k];
+        struct round r = {.size = z->size, .steps = z->steps, .warm = z->warm};
+
+        for (int n = 0; n < SIZE_ROUNDS; n++) {
+            r.bare = false;
+            stream[n] = run(&r) * (double)z->size / 1e3;
+            r.bare = true;
+            bare[n] = run(&r) * (double)z->size / 1e3;
+        }
+        bench_print(&(struct bench_figure){.name = z->name,
+                                           .value = bench_percentile(stream, SIZE_ROUNDS, 50.),
+                                           .unit = "GB/s",
+                                           .ref_name = "bare TCP",
+                                           .ref = bench_percentile(bare, SIZE_ROUNDS, 50.)});
+    }
+}
+
+int main(int argc, char *argv[])
 {
     enum { BARE, LARGE, SECURE, HUGE_STEPS, PACED, FLAT, KINDS };
     static const struct round rounds[KINDS] = {
@@ -217,6 +245,10 @@ int main(void)
         bench_die("out of memory");
     memset(source, 1, 64 * MIB);
     memset(sink, 2, 64 * MIB);
+    if (argc > 1) {
+        sweep(stream_sizes_of(argc - 1, argv + 1));
+        return 0;
+    }
     for (int r = 0; r <= ROUNDS; r++) { /* the first does not count */
         for (int k = 0; k < KINDS; k++) {
             rate[k][r] = run(&rounds[k]);
