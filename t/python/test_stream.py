@@ -567,6 +567,43 @@ class StreamTest(Case):
                 self.assertIn("KeyboardInterrupt", text)
                 self.assertNotIn("FluxError", text)
 
+    def test_left(self):
+        """a program ends without closing its stream, in order, by an exception, and in garbage"""
+        write = """
+import flux, gc
+def forget():
+    return h
+h = flux.Handle()
+o = h.stream_writer("py.left", readers=1)
+for i in range(5):
+    o.put("d", b"x")
+    o.end_step()
+"""
+        cycle = """
+class Cycle:
+    pass
+c = Cycle()
+c.me, c.h, c.o = c, h, o
+del c, h, o
+gc.collect()
+"""
+        for program in (write, write + cycle, write + "raise RuntimeError('it has failed')\n"):
+            child = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE)
+            got, error = 0, None
+            with self.h.stream_reader("py.left", timeout=60) as steps:
+                try:
+                    for _ in steps:
+                        got += 1
+                except flux.FluxError as e:
+                    error = e
+            self.assertEqual(got, 5)
+            text = child.communicate(timeout=60)[1]
+            if b"it has failed" in text:
+                self.assertEqual(child.returncode, 1)
+                self.assertEqual(error.errno, errno.ECONNRESET)
+            else:
+                self.assertEqual((child.returncode, text, error), (0, b"", None))
+
     def test_pieces(self):
         """pieces of a global array, boxes of it"""
         outs = [self.h.stream_writer("py.i", rank=n, size=2) for n in range(2)]

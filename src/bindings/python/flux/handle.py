@@ -1,10 +1,12 @@
 """The handle: a connection to the broker."""
 
+import atexit
 import collections
 import collections.abc
 import errno
 import os
 import select
+import sys
 import syslog
 import threading
 import time
@@ -35,10 +37,18 @@ class _Connection:
         self.thread: Optional[int] = threading.get_ident()  # None when the handle was closed
         self.dead: collections.deque = collections.deque()
         self.lock = threading.RLock()  # a garbage collection may free another one meanwhile
+        # What is to be destroyed before the connection: garbage is collected in any order.
+        self.owned: Dict[Any, Callable] = {}
 
     def own(self, pointer, destroy: Callable):
         """The pointer of something that belongs to the handle, destroyed when nobody has it."""
-        return ffi.gc(pointer, lambda pointer: self.free(destroy, pointer))
+
+        def once(pointer) -> None:
+            if self.owned.pop(pointer, None) is not None:
+                destroy(pointer)
+
+        self.owned[pointer] = destroy
+        return ffi.gc(pointer, lambda pointer: self.free(once, pointer))
 
     def free(self, destroy: Callable, *pointers) -> None:
         """Free something; in another thread than that of the handle (by garbage collection) later."""
@@ -62,9 +72,13 @@ class _Connection:
         """This is a child process: nothing may be sent."""
         self.h = self.queue = ffi.NULL
         self.dead.clear()
+        self.owned.clear()
 
     def __del__(self) -> None:
         self.reap()
+        while self.owned:
+            pointer, destroy = self.owned.popitem()
+            destroy(pointer)
         h, self.h = self.h, ffi.NULL
         lib.pyflux_queue_destroy(self.queue)
         lib.flux_close(h)
@@ -152,6 +166,12 @@ class Handle:
 
     def __del__(self) -> None:
         # Nobody waits in a handle that is not referenced, whatever thread this is.
+        self._close()
+
+    def _end(self, failed: bool) -> None:
+        """The program ends, and its streams do. If it has failed, what it has written is not whole."""
+        if failed and self._h and any(isinstance(s, StreamWriter) for s in self._streams):
+            self._connection.leak()
         self._close()
 
     def __enter__(self) -> "Handle":
@@ -695,6 +715,15 @@ class Attributes(collections.abc.MutableMapping):
 def open(uri: Optional[str] = None) -> Handle:  # pylint: disable=redefined-builtin
     """Connect to the broker at `uri`: see `Handle`."""
     return Handle(uri)
+
+
+@atexit.register
+def _at_exit() -> None:
+    failed = hasattr(sys, "last_type") and not hasattr(sys, "ps1")
+    daemons = {thread.ident for thread in threading.enumerate()} - {threading.get_ident()}
+    for handle in list(_handles):
+        if handle._thread not in daemons:
+            handle._end(failed)
 
 
 def _after_fork() -> None:
