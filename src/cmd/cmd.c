@@ -379,7 +379,12 @@ int cmd_subcommand(struct cmd *c, const char *text, const struct cmd_sub subs[],
 
 static void back_cb(flux_t *h, void *arg)
 {
-    cmd_error(arg, "the broker was started again: going on");
+    struct cmd *c = arg;
+
+    cmd_error(c, "the broker was started again: going on");
+    c->priv->returned = true;
+    if (c->priv->back)
+        c->priv->back(c->priv->back_arg);
 }
 
 static flux_t *open_handle(struct cmd *c, bool signals)
@@ -413,6 +418,19 @@ flux_t *cmd_handle_signals(struct cmd *c)
 void cmd_returns(struct cmd *c)
 {
     c->priv->flags |= FLUX_O_RECONNECT;
+}
+
+bool cmd_may_return(const struct cmd *c)
+{
+    return (c->priv->flags & FLUX_O_RECONNECT) != 0;
+}
+
+void cmd_on_return(struct cmd *c, void (*back)(void *arg), void *arg)
+{
+    c->priv->back = back;
+    c->priv->back_arg = arg;
+    if (back && c->priv->returned)
+        back(arg);
 }
 
 void cmd_hurries(struct cmd *c)

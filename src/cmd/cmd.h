@@ -136,6 +136,10 @@ flux_t *cmd_handle_signals(struct cmd *c);
 /* Before the first call: the connection shall return to a broker that is started again
  * (FLUX_O_RECONNECT), which is then said on standard error. */
 void cmd_returns(struct cmd *c);
+/* Has cmd_returns() been called? */
+bool cmd_may_return(const struct cmd *c);
+/* Call `back` when the connection has returned; at once, if it has done so before. */
+void cmd_on_return(struct cmd *c, void (*back)(void *arg), void *arg);
 /* Before the first call: the command makes a request at once, which does not wait for the broker's
  * greeting (FLUX_O_NOWAIT). */
 void cmd_hurries(struct cmd *c);

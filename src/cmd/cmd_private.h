@@ -10,6 +10,9 @@ struct cmd_private {
     char full_name[64];
     bool in_options;
     unsigned flags; /* of flux_open_flags() */
+    bool returned;  /* to a broker that was started again */
+    void (*back)(void *arg);
+    void *back_arg;
     bool progress_shown;
     double progress_since; /* monotonic seconds, 0: nothing is under way */
 };

@@ -154,7 +154,8 @@ static void give_credit(void *arg, void *data)
     j->paid += (uintptr_t)data;
     le_put64(buf, j->id);
     le_put64(buf + 8, 0);
-    le_put64(buf + 16, j->paid);
+    le_put64(buf + 16, 0);
+    le_put64(buf + 24, j->paid);
     want(j->all->s, flux_rpc_raw(j->client->h, "wrexec.credit", buf, sizeof(buf), 0, 0), done_cb,
          j->all);
 }
@@ -196,7 +197,8 @@ static void send_input(void *arg, void *data)
     if (j->sent + len - j->taken > WIRE_STDIN_WINDOW)
         return;
     le_put64(buf, j->id);
-    le_put64(buf + 8, j->sent);
+    le_put64(buf + 8, 0);
+    le_put64(buf + 16, j->sent);
     for (uint32_t i = 0; i < len; i++)
         buf[WREXEC_STDIN_HEAD + i] = task_byte(j->id, 0, 0, j->sent + i);
     j->sent += len;

@@ -1,8 +1,9 @@
 /* cmd_wreckrun.c - flux wreckrun: run a parallel program in the session and wait for it.
  *
  * The job is like any other, with two exceptions: its output is printed here, and it ends with
- * this program.  Three requests are needed: job.submit, and as soon as the id is known,
- * wrexec.listen and job.wait concurrently (job_attach.c).
+ * this program.  When the own broker dies, both go on with the next broker of this rank.  Three
+ * requests are needed: job.submit, and as soon as the id is known, wrexec.listen and job.wait
+ * concurrently (job_attach.c).
  */
 #include "config.h"
 #include <inttypes.h>
@@ -60,7 +61,8 @@ static int attached(struct cmd *c, jobopts_t *jo)
     if (!reads && !jobopts_input(jo) && jobopts_set_stdin(jo, "none") < 0)
         return CMD_FAIL;
     cmd_hurries(c);
-    if (jobopts_submit(jo, JOBOPTS_CLIENT_OUTPUT, &id) < 0)
+    cmd_returns(c);
+    if (jobopts_submit(jo, JOBOPTS_CLIENT_OUTPUT | JOBOPTS_RETURNS, &id) < 0)
         return jobopts_exit(jo);
     how.label = jobopts_label(jo) && !jobopts_output(jo);
     how.reads = reads;

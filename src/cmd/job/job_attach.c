@@ -21,6 +21,9 @@
  *    ENOENT from the stream      the same: the job ended without having been started
  *    another error               at once
  *
+ * Where its own broker dies, this program returns to the next one of the rank (cmd_returns()): the
+ * stream is resumed, and a job that ends with this program is claimed again (job.claim).
+ *
  * A terminal (struct job_attach_term) puts input into frames and is in raw mode while there are
  * tasks; c->raw then makes lines of error messages, and of the tasks' standard error, end with
  * CRLF.
@@ -89,6 +92,7 @@ struct job_attach {
     int canceled_by;           /* signal, or 0 */
     courier_t *acts;           /* of signals and cancels */
     jobwait_t *wait;           /* the end of the job */
+    flux_future_t *claim;      /* of the job, after a return to the broker; NULL: none */
     job_waitline_t *tell;      /* that it waits */
     struct wrexec_result *res; /* NULL: none */
     json_t *res_owner;
@@ -367,8 +371,8 @@ static void on_signal(const struct signalfd_siginfo *info, void *arg)
     }
     if (signum == SIGINT && rc->interrupted > 0 && now - rc->interrupted < SECOND_INTERRUPT) {
         signum = SIGKILL;
-        /* Its tasks are gone, or out of reach. */
-        if (rc->job && rc->result) {
+        /* Its tasks are gone, or out of reach; or the broker is away: the job ends with this. */
+        if ((rc->job && rc->result) || job_stream_away(rc->stream)) {
             stop(rc, 128 + SIGINT);
             return;
         }
@@ -549,6 +553,28 @@ static void on_failure(void *arg, int errnum, const char *why)
         stop(rc, cmd_error(rc->c, "%s", why));
 }
 
+/* --- a broker that was started again --- */
+
+static void claim_cb(flux_future_t *f, void *arg)
+{
+    struct job_attach *rc = arg;
+    int errnum = flux_future_errnum(f);
+
+    if (errnum && errnum != ENOENT && !rc->finished)
+        cmd_error(rc->c, "the job does not end with this program: %s", flux_future_error(f));
+}
+
+/* Where the former broker was lost, the job waits for this. */
+static void back(void *arg)
+{
+    struct job_attach *rc = arg;
+
+    flux_future_destroy(rc->claim);
+    rc->claim = flux_job_claim(rc->h, rc->id);
+    if (!rc->claim || flux_future_then(rc->claim, -1., claim_cb, rc) < 0)
+        cmd_error(rc->c, "the job does not end with this program: out of memory");
+}
+
 static const struct job_stream_cb stream_cb = {on_notice, on_output, on_result, on_failure};
 
 /* --- the whole --- */
@@ -600,6 +626,8 @@ static int run_attached(struct job_attach *rc)
 static void clear(struct job_attach *rc)
 {
     input_over(rc);
+    cmd_on_return(rc->c, NULL, NULL);
+    flux_future_destroy(rc->claim);
     jobwait_destroy(rc->wait);
     flux_watcher_destroy(rc->in);
     job_waitline_stop(rc->tell);
@@ -622,6 +650,10 @@ int job_attach_job(struct cmd *c, flux_t *h, uint64_t id, const struct job_attac
     int code = CMD_FAIL;
     char text[24];
 
+    if (cmd_may_return(c)) {
+        listen.token = flux_job_number(h);
+        cmd_on_return(c, back, &rc);
+    }
     rc.stream = job_stream_listen(h, &listen, &stream_cb, &rc);
     rc.wait = jobwait_create(h, id_text(&rc, text), wait_cb, &rc);
     if (!rc.stream || !rc.wait) {

@@ -12,16 +12,19 @@
  *    state      meaning                                  left when (by)
  *    open       responses come                           the result, or an error has come
  *                                                        (response_cb): over; EHOSTUNREACH, since
- *                                                        a broker on the way died: resuming
- *    resuming   another request, with what has come so   it is answered: open; EHOSTUNREACH, or
- *               far, is under way, or the timer runs     EBUSY, since the service has not heard of
- *               before the next one                      the loss yet: the next one
+ *                                                        a broker on the way died, or ECONNRESET,
+ *                                                        since the own one did: resuming
+ *    resuming   another request, with what has come so   it is answered: open; one of these errors
+ *               far, is under way, or the timer runs     again, or EBUSY, since the service has not
+ *               before the next one                      heard of the loss yet: the next one
  *    over       nothing will come                        never
  *
  * Invariants:
  *  1. The service counts the responses that have an effect once only, and so does `received`.
  *  2. A stream is resumed only by its id, so wrexec.run not before the first notice.
- *  3. The pause between two requests grows from PAUSE_MIN to PAUSE_MAX until a response comes.
+ *  3. A stream outlives the own broker only with a token, and while the handle may return to it
+ *     (FLUX_O_RECONNECT); until then requests end with ECONNRESET.
+ *  4. The pause between two requests grows from PAUSE_MIN to PAUSE_MAX until a response comes.
  *
  * Failure: the stream itself reports the end of the job; credit and input that could not be
  * delivered by then are dropped.
@@ -52,6 +55,7 @@ struct job_stream {
     uint64_t bytes; /* of output that have come */
     uint64_t taken; /* bytes of input, as reported */
     uint64_t input; /* position of the next byte */
+    bool away;      /* resuming, since the own broker died */
     bool over;
     bool *gone; /* set when destroyed in a callback */
 };
@@ -95,8 +99,9 @@ static void post_credit(job_stream_t *s)
     if (!buf)
         return;
     le_put64(buf, s->listen.id);
-    le_put64(buf + 8, s->listen.received);
-    le_put64(buf + 16, s->listen.paid);
+    le_put64(buf + 8, s->listen.token);
+    le_put64(buf + 16, s->listen.received);
+    le_put64(buf + 24, s->listen.paid);
     (void)courier_post(s->courier, "wrexec.credit", FLUX_NODEID_ROOT, buf, WREXEC_CREDIT_SIZE);
 }
 
@@ -135,7 +140,8 @@ static void on_notice(job_stream_t *s, const char *json, size_t len)
 
 static bool resumes(const job_stream_t *s, int errnum, bool begun)
 {
-    return s->listen.id && (errnum == EHOSTUNREACH || (errnum == EBUSY && begun));
+    return s->listen.id && (errnum == EHOSTUNREACH || (errnum == ECONNRESET && s->listen.token) ||
+                            (errnum == EBUSY && begun));
 }
 
 static void response_cb(flux_future_t *f, void *arg)
@@ -148,9 +154,11 @@ static void response_cb(flux_future_t *f, void *arg)
     size_t len;
 
     if (resumes(s, errnum, s->pause > PAUSE_MIN)) {
+        s->away = errnum == ECONNRESET;
         pause(s);
         return;
     }
+    s->away = false;
     s->gone = &gone;
     if (errnum || !msg) {
         fail(s, errnum ? errnum : EPROTO, flux_future_error(f));
@@ -175,6 +183,11 @@ static void response_cb(flux_future_t *f, void *arg)
         flux_future_next(f);
 }
 
+bool job_stream_away(const job_stream_t *s)
+{
+    return s->away;
+}
+
 /* --- credit and input --- */
 
 void job_stream_pay(job_stream_t *s, size_t waiting)
@@ -196,7 +209,8 @@ int job_stream_input(job_stream_t *s, const void *head, size_t headlen, const vo
     if (!p)
         return -1;
     le_put64(p, s->listen.id);
-    le_put64(p + 8, s->input);
+    le_put64(p + 8, s->listen.token);
+    le_put64(p + 16, s->input);
     if (headlen)
         memcpy(p + WREXEC_STDIN_HEAD, head, headlen);
     if (len)

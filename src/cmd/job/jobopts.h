@@ -211,7 +211,11 @@ int jobopts_set_stdin(jobopts_t *jo, const char *who);
 
 /* --- submission --- */
 
-enum { JOBOPTS_CLIENT_OUTPUT = 1 }; /* flag of a submission: who submits reads the output */
+/* Flags of a submission. */
+enum {
+    JOBOPTS_CLIENT_OUTPUT = 1, /* who submits reads the output, */
+    JOBOPTS_RETURNS = 2        /* and returns to a broker that is started again (cmd_returns()) */
+};
 
 /* Connect, once the job is ready to be sent, submit this one job and wait for its id.  -1 after a
  * sentence: why it was refused. */

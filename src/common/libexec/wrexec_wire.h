@@ -25,18 +25,21 @@
  *                   EBUSY.  A stream that ended with EHOSTUNREACH, because a broker between died,
  *                   is resumed by another request of the same client: it gets the responses after
  *                   those that it has received (records, and notices with `text` or `warning`,
- *                   count), and a notice as the first one, with the input taken so far.
+ *                   count), and a notice as the first one, with the input taken so far.  A client
+ *                   whose own broker was lost has another sender when it is back, and is known by
+ *                   its `token`.
  *    wrexec.run     streaming, raw, struct jobreq with struct wrexec_run as its JSON: run a program
  *                   on chosen ranks (flux exec).  Responses as for wrexec.listen, by which the
  *                   stream is resumed, with the id of the first notice.  The program ends when its
  *                   client disconnects.
- *    wrexec.stdin   raw -> (empty): u64 id, u64 position of the first byte, bytes (none: end of
- *                   file).  At most WIRE_STDIN_WINDOW bytes may be without acknowledgement by a
- *                   notice.  Bytes that have arrived before are skipped.
- *    wrexec.credit  raw -> (empty): u64 id, u64 number of responses that the client has received
- *                   (counted as above), u64 bytes of output for which it has room again, in all.
- *                   Standard input and credit count only from the client that listens to the job or
- *                   runs the program; others get the same response, and nothing happens.
+ *    wrexec.stdin   raw -> (empty): u64 id, u64 token of the stream (0: the client is known by its
+ *                   sender), u64 position of the first byte, bytes (none: end of file).  At most
+ *                   WIRE_STDIN_WINDOW bytes may be without acknowledgement by a notice.  Bytes that
+ *                   have arrived before are skipped.
+ *    wrexec.credit  raw -> (empty): u64 id, u64 token, u64 number of responses that the client has
+ *                   received (counted as above), u64 bytes of output for which it has room again,
+ *                   in all.  Standard input and credit count only from the client that listens to
+ *                   the job or runs the program; others get the same response, and nothing happens.
  *    wrexec.signal  struct wrexec_signal -> {}: to the tasks of a wrexec.run.  ESRCH when it has
  *                   ended, and for the number of a job.
  *    wrexec.name    see wrexec_names.h
@@ -288,6 +291,8 @@ struct wrexec_listen {
     bool input; /* standard input will be sent; false: tasks that wait for it read end of file */
     uint64_t received; /* to resume a stream: as in wrexec.credit */
     uint64_t paid;
+    uint64_t token; /* random: who has it is the same client, also after the loss of its broker; 0:
+                       the stream ends with that */
 };
 extern const struct flux_schema wrexec_listen_schema;
 
@@ -300,8 +305,8 @@ struct wrexec_stats {
 extern const struct flux_schema wrexec_stats_schema;
 
 #define WREXEC_CLIENT_WINDOW (1u << 20)
-#define WREXEC_STDIN_HEAD 16
-#define WREXEC_CREDIT_SIZE 24
+#define WREXEC_STDIN_HEAD 24
+#define WREXEC_CREDIT_SIZE 32
 #define WREXEC_KNOWN_SIZE 16
 
 extern const struct flux_method wrexec_methods[];

@@ -16,8 +16,8 @@
  *    lost       nothing                                   the handle is closed
  *
  * EARLY is the first state of a handle with FLUX_O_NOWAIT; the states between OPEN and LOST are
- * those of a handle with FLUX_O_RECONNECT.  A broker accepts clients before its modules have
- * started: repeated requests wait until the session runs.
+ * those of a handle with FLUX_O_RECONNECT, which may have been EARLY.  A broker accepts clients
+ * before its modules have started: repeated requests wait until the session runs.
  *
  * Sending: the first message of a pass of the reactor is written at once, for latency.  Those that
  * follow in the same pass are queued for throughput, and written with one call before the reactor
@@ -171,7 +171,7 @@ static void go_away(struct local *l, const char *why)
     framer_t *in;
     outq_t *out;
 
-    if (!l->path) {
+    if (!l->path || l->state == EARLY) {
         lose(l, why);
         return;
     }

@@ -94,8 +94,7 @@ flux_t *flux_open_flags(const char *uri, flux_reactor_t *r, unsigned flags, errm
     flux_reactor_t *own = NULL;
     flux_t *h;
 
-    if ((flags & ~(FLUX_O_RECONNECT | FLUX_O_NOWAIT)) ||
-        flags == (FLUX_O_RECONNECT | FLUX_O_NOWAIT)) {
+    if (flags & ~(FLUX_O_RECONNECT | FLUX_O_NOWAIT)) {
         errmsg_fail(err, EINVAL, "a handle cannot be opened with the flags %#x", flags);
         return NULL;
     }

@@ -44,7 +44,8 @@ flux_t *flux_open(const char *uri, flux_reactor_t *r, errmsg_t *err);
  * sent together with the connection request: a program that makes one request waits once.
  * flux_rank() and flux_size() wait for the greeting, which comes with the first response at the
  * latest.  If the broker refuses this program, pending requests end with EPIPE and its error
- * message, and the size is 0.  Not together with FLUX_O_RECONNECT (EINVAL). */
+ * message, and the size is 0; also with FLUX_O_RECONNECT, they end with EPIPE if the broker goes
+ * away before it has greeted. */
 #define FLUX_O_RECONNECT 1u
 #define FLUX_O_NOWAIT 2u
 #define FLUX_RECONNECT_MAX 60.

@@ -294,6 +294,13 @@ flux_future_t *flux_job_memo(flux_t *h, uint64_t id, const char *uri)
                : refuse();
 }
 
+flux_future_t *flux_job_claim(flux_t *h, uint64_t id)
+{
+    struct job_claim req = {id};
+
+    return send_request(h, "job.claim", &job_claim_schema, &req, FLUX_MSGF_IDEMPOTENT);
+}
+
 const char *flux_job_key(uint64_t id, const char *what, char *buf, size_t size)
 {
     snprintf(buf, size, "job.%" PRIu64 ".%s", id, what);

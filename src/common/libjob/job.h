@@ -99,6 +99,9 @@ int flux_job_queue_get(flux_future_t *f, struct job_queue_status *out, errmsg_t 
 /* Purge ended jobs; only the owner of the session may do so.  The result is their number. */
 flux_future_t *flux_job_purge(flux_t *h, const struct job_purge *what);
 int flux_job_purge_get(flux_future_t *f, uint32_t *purged, errmsg_t *err);
+/* The client that has submitted a job with JOB_FLAG_RETURNS is back: the job ends with it now.
+ * Result: flux_rpc_get(). */
+flux_future_t *flux_job_claim(flux_t *h, uint64_t id);
 /* Register the URI of the session that runs in a job; result: flux_rpc_get(). */
 flux_future_t *flux_job_memo(flux_t *h, uint64_t id, const char *uri);
 

@@ -110,6 +110,12 @@ static const struct flux_field urgency_fields[] = {
 };
 const struct flux_schema job_urgency_schema = FLUX_SCHEMA(struct job_urgency, urgency_fields);
 
+static const struct flux_field claim_fields[] = {
+    FLUX_FIELD_U64(struct job_claim, id, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema job_claim_schema = FLUX_SCHEMA(struct job_claim, claim_fields);
+
 static const struct flux_field acted_fields[] = {
     FLUX_FIELD_U32(struct job_acted, count, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_ARRAY(struct job_acted, errors, FLUX_FIELD_OPTIONAL),
@@ -313,6 +319,10 @@ const struct flux_method job_methods[] = {
      .request = &job_kill_schema,
      .response = &job_acted_schema,
      .what = "send a signal to all tasks of jobs"},
+    {.topic = "job.claim",
+     .request = &job_claim_schema,
+     .gives = "empty object",
+     .what = "the client of a job is back, after the loss of its broker"},
     {.topic = "job.urgency",
      .request = &job_urgency_schema,
      .response = &job_acted_schema,

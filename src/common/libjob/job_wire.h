@@ -120,6 +120,12 @@ struct job_urgency {
 };
 extern const struct flux_schema job_urgency_schema;
 
+/* The client of a job with JOB_FLAG_RETURNS is back: the job ends with the sender now. */
+struct job_claim {
+    uint64_t id;
+};
+extern const struct flux_schema job_claim_schema;
+
 struct job_acted {
     uint32_t count; /* number of jobs on which the operation succeeded */
     json_t *errors; /* array of [id, errno, "error message"]; optional */

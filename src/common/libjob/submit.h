@@ -32,8 +32,9 @@
 #define JOB_URGENCY_MAX 31
 
 enum {
-    JOB_FLAG_CLIENT = 1, /* output goes to the client, and the job ends with it (wreckrun) */
-    JOB_FLAGS_ALL = 1,
+    JOB_FLAG_CLIENT = 1,  /* output goes to the client, and the job ends with it (wreckrun) */
+    JOB_FLAG_RETURNS = 2, /* such a client returns when its broker is started again */
+    JOB_FLAGS_ALL = 3,
 };
 
 /* --- reading --- */

@@ -29,6 +29,8 @@ ROW("heal.timeout", NULL, DURATION, "5s", ANY,
 ROW("inflight.max", NULL, COUNT, "65536", 1, 4294967295., NULL,
     "requests that a client may have outstanding")
 ROW("instance-level", NULL, FIXED, NULL, ANY, "number of sessions that enclose this one")
+ROW("job.client-grace", "job", DURATION, "1m", ANY,
+    "time that a job waits for its client when the client's broker was lost")
 ROW("job.grace", "job", DURATION, "5s", ANY, "time from SIGTERM to SIGKILL when a job has to end")
 ROW("job.max-queued", "job", COUNT, "1000000", ANY, "maximum number of waiting jobs")
 ROW("job.purge-age", "job", AGE, "never", ANY, "time after which ended jobs are removed")

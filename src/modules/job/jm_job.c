@@ -47,6 +47,7 @@ struct jm_job *jm_job_create(struct jm *jm, uint64_t id, struct jm_spec *spec, s
     jm_exec_job_init(j);
     jm_depend_job_init(j);
     jm_wait_job_init(j);
+    jm_client_job_init(j);
     if (jm_state_job_init(j) < 0 || hmap_put_u64(jm->jobs->by_id, id, j) < 0) {
         jm_state_job_clear(j);
         free(j);
@@ -72,7 +73,7 @@ void jm_job_destroy(struct jm_job *j)
     jm_time_clear(j);
     jm_depend_drop(j);
     jm_wait_ended(j, NULL);
-    jm_submit_job_clear(j);
+    jm_client_job_clear(j);
     jm_watch_forget(j);
     jm_list_job_gone(j);
     list_remove(&j->node);

@@ -374,8 +374,7 @@ static void resume(struct jm_job *j)
         return;
     }
     if (j->st.flags & JOB_FLAG_CLIENT) {
-        jm_state_exception(j, "cancel", JOB_SEVERITY_FATAL, "its client went away", j->st.userid,
-                           false);
+        jm_state_exception(j, "cancel", JOB_SEVERITY_FATAL, JM_CLIENT_GONE, j->st.userid, false);
         return;
     }
     if (j->spec->impossible) {

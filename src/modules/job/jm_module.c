@@ -14,6 +14,7 @@
  *    jm_resources.c   what could run at all       jm_namespace.c  namespaces that jobs left
  *    jm_wait.c, jm_watch.c, jm_list.c, jm_queue.c, jm_control.c, jm_purge.c   other requests
  *    jm_leave.c       nodes that leave            jm_journal.c    lines in the session's log
+ *    jm_client.c      jobs that end with their client
  *    jm_many.c        large requests, in slices   jm_repeat.c     requests that arrive again
  *    jm_request.c, jm_ids.c, jm_json.c            helpers
  *
@@ -41,6 +42,7 @@
  * that start over.
  *
  * Attributes (or arguments NAME=VALUE without "job."):
+ *    job.client-grace seconds that a job waits for a client that returns (1m)
  *    job.grace        seconds between SIGTERM and SIGKILL (5s)
  *    job.max-queued   jobs that may wait (1000000)
  *    job.purge-age    age after which an ended job is purged (never)
@@ -149,7 +151,7 @@ static void ranks_lost(void *arg, const idset_t *ranks, bool now)
 
     jm_submit_gone(jm, NULL, ranks);
     claims_lost(jm->senders, ranks);
-    claims_lost(jm->clients, ranks);
+    jm_client_lost(jm, ranks);
     jm_module_kick(jm);
 }
 
@@ -167,6 +169,7 @@ static const struct {
     {jm_resources_create, jm_resources_destroy, NULL},
     {jm_repeat_create, jm_repeat_destroy, NULL},
     {jm_time_create, jm_time_destroy, jm_time_stats},
+    {jm_client_create, jm_client_destroy, NULL},
     {jm_exec_create, jm_exec_destroy, jm_exec_stats},
     {jm_sched_create, jm_sched_destroy, jm_sched_stats},
     {jm_store_create, jm_store_destroy, jm_store_stats},
@@ -214,6 +217,7 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "job.queue", jm_queue_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "job.leave", jm_leave_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "job.purge", jm_purge_cb, ANYBODY},
+    {FLUX_MSG_REQUEST, "job.claim", jm_client_claim_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "job.memo", jm_control_memo_cb, ANYBODY},
     {FLUX_MSG_REQUEST, "job.journal", jm_journal_cb, 0},
     {FLUX_MSG_REQUEST, "job.stats", stats_cb, ANYBODY},
@@ -270,6 +274,7 @@ static void refused(void *arg, const char *sentence)
 }
 
 static const struct setup_row rows[] = {
+    SETUP_SECONDS("job.client-grace", struct jm, client_grace),
     SETUP_SECONDS("job.grace", struct jm, grace),
     SETUP_CALL("job.purge-age", set_age),
     SETUP_COUNT("job.purge-count", struct jm, purge_count),

@@ -77,7 +77,6 @@ struct jm_job {
     struct jm_spec *spec;
     struct jm_env *env;
     struct list_node waits; /* jm_wait.c: struct jm_wait_ref */
-    struct claim claim;     /* jm_submit.c: of the client with which it ends (JOB_FLAG_CLIENT) */
     char *uri;              /* jm_control.c: of the session that runs in the job */
     bool namespace : 1; /* jm_namespace.c: remove the namespace that the last session left, when the
                          * job ends */
@@ -93,6 +92,11 @@ struct jm_job {
     double t_last;     /* time of its last event: these times never go back */
     double expiration; /* by the wall clock, for display */
     double deadline;   /* the same by the clock of the reactor; 0: none */
+    struct {
+        struct claim claim;    /* of the client with which it ends (JOB_FLAG_CLIENT) */
+        struct list_node node; /* while it waits for that client */
+        double until;          /* by the clock of the reactor */
+    } client;
     struct {
         char *type, *note;   /* of the exception that ended it */
         int64_t canceled_by; /* user; -1: none */
@@ -192,6 +196,7 @@ struct jm_submission {
     json_t *errors;
     struct jm_repeated repeated;
     bool gone;  /* its client disconnected before it was completely decoded */
+    bool lost;  /* the broker of its client was lost before that */
     int errnum; /* of a refusal of all its jobs */
     errmsg_t err;
     struct {
@@ -236,11 +241,13 @@ struct jm {
     bool durable;  /* the session has a statedir */
     int64_t owner; /* user that jobs run as; -1: not known */
     double grace;
+    double client_grace;
     double purge_age; /* 0: never */
     uint64_t purge_count;
     uint64_t max_queued;
     struct holdpoint hold;
     /* parts: */
+    struct jm_client *client;
     struct jm_depend *depend;
     struct jm_ended_table *ended;
     struct jm_env_table *envs;
@@ -272,6 +279,7 @@ struct jm {
     int name##_create(struct jm *jm); \
     void name##_destroy(struct jm *jm);
 #define JM_STATS(name) void name##_stats(const struct jm *jm, struct job_stats *st);
+JM_PART(jm_client)
 JM_PART(jm_depend)
 JM_PART(jm_ended_table)
 JM_STATS(jm_ended)
@@ -369,7 +377,6 @@ int jm_state_job_init(struct jm_job *j); /* -1 with ENOMEM */
 void jm_state_job_clear(struct jm_job *j);
 void jm_store_job_init(struct jm_job *j);
 void jm_store_job_clear(struct jm_job *j);
-void jm_submit_job_clear(struct jm_job *j);
 void jm_wait_job_init(struct jm_job *j);
 /* In the order of ids; NULL: none (before, after). */
 struct jm_job *jm_job_first(const struct jm *jm);
@@ -484,6 +491,18 @@ int jm_repeat_begin(struct jm *jm, struct jm_repeated *r, const flux_msg_t *req,
 void jm_repeat_end(struct jm *jm, struct jm_repeated *r, int errnum, const char *text);
 /* The request is over: forget it if it was not answered. */
 void jm_repeat_drop(struct jm *jm, struct jm_repeated *r);
+
+/* --- jm_client.c --- */
+
+#define JM_CLIENT_GONE "its client went away"
+void jm_client_job_init(struct jm_job *j);
+void jm_client_job_clear(struct jm_job *j);
+/* The job ends with the sender of this request, if it is such a job; `lost`: the sender's broker is
+ * lost.  Returns false if it has to end now. */
+bool jm_client_begin(struct jm_job *j, const flux_msg_t *req, bool lost);
+/* The brokers of these ranks are lost, and their clients with them, unless they return. */
+void jm_client_lost(struct jm *jm, const idset_t *ranks);
+void jm_client_claim_cb(flux_t *h, const flux_msg_t *req, void *arg);
 
 /* --- jm_submit.c --- */
 

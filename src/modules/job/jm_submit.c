@@ -109,19 +109,6 @@ static void refuse(struct jm *jm, struct jm_submission *sub, int errnum, const c
 
 /* --- one job --- */
 
-static void client_gone(struct claim *c, bool canceled)
-{
-    struct jm_job *j = list_entry(c, struct jm_job, claim);
-
-    jm_state_exception(j, "cancel", JOB_SEVERITY_FATAL, "its client went away", j->st.userid, true);
-    jm_module_kick(j->jm);
-}
-
-void jm_submit_job_clear(struct jm_job *j)
-{
-    claim_drop(j->jm->clients, &j->claim);
-}
-
 static int check(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
 {
     if (jm_job_count_states(jm, JOB_STATES_PENDING) >= jm->max_queued)
@@ -165,15 +152,10 @@ static void accept_job(struct jm *jm, struct jm_submission *sub, struct jm_job *
     jm->submit->accepted++;
     jm_store_job_submitted(j, sub);
     jm_state_event(j, &ev);
-    if ((sj->flags & JOB_FLAG_CLIENT) && sub->gone) {
-        jm_state_exception(j, "cancel", JOB_SEVERITY_FATAL, "its client went away", ev.userid,
-                           false);
+    if (((sj->flags & JOB_FLAG_CLIENT) && sub->gone) || !jm_client_begin(j, sub->req, sub->lost)) {
+        jm_state_exception(j, "cancel", JOB_SEVERITY_FATAL, JM_CLIENT_GONE, ev.userid, false);
         return;
     }
-    if ((sj->flags & JOB_FLAG_CLIENT) &&
-        claim_take_sender(jm->clients, &j->claim, sub->req, client_gone) < 0)
-        flux_log(jm->h, LOG_WARNING, "out of memory: job %llu does not end with its client",
-                 (unsigned long long)j->id);
     if (jm_depend_add(j) < 0) {
         jm_state_exception(j, "dependency", JOB_SEVERITY_FATAL, "out of memory", ev.userid, false);
         return;
@@ -335,7 +317,8 @@ void jm_submit_gone(struct jm *jm, const char *sender, const idset_t *ranks)
     {
         struct jm_submission *sub = list_entry(it, struct jm_submission, node);
 
-        sub->gone |= jm_request_is_from(sub->req, sender, ranks);
+        if (jm_request_is_from(sub->req, sender, ranks))
+            *(ranks ? &sub->lost : &sub->gone) = true;
     }
 }
 

@@ -456,7 +456,8 @@ static void kill_one(struct coord *r, uint64_t id, int signum)
         /* A killed job does not wait for output without a client.  After the second SIGKILL it does
          * not wait for output that the client does not read either, since the client may be stopped
          * forever. */
-        if (j->spec->output == SPEC_OUTPUT_CLIENT && (!l || (again && !coord_listener_room(l)))) {
+        if (j->spec->output == SPEC_OUTPUT_CLIENT &&
+            (!l || l->lost || (again && !coord_listener_room(l)))) {
             j->rj->gone = true;
             coord_job_signal(j->rj, signum);
             subjob_flow_flush(j);
@@ -500,15 +501,12 @@ void coord_kill(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond_error(h, req, EINVAL, "jobs are ended at rank 0, not at rank %u", ctx->rank);
 }
 
-/* Return the listener of a job if the request is from the same client, or NULL. */
-static struct listener *client_of(const struct ctx *ctx, uint64_t id, const flux_msg_t *req)
+/* Return the listener of the job that the request names if it is from the same client, or NULL. */
+static struct listener *client_of(const struct ctx *ctx, const uint8_t *data, const flux_msg_t *req)
 {
-    char sender[FLUX_SENDER_MAX], theirs[FLUX_SENDER_MAX];
-    struct subjob *j = hmap_get_u64(ctx->jobs, id);
+    struct subjob *j = hmap_get_u64(ctx->jobs, le_get64(data));
 
-    if (!j || !j->rj || !j->rj->l ||
-        strcmp(flux_msg_sender(req, sender, sizeof(sender)),
-               flux_msg_sender(j->rj->l->req, theirs, sizeof(theirs))) != 0)
+    if (!j || !j->rj || !j->rj->l || !coord_listener_is(j->rj->l, req, le_get64(data + 8)))
         return NULL;
     return j->rj->l;
 }
@@ -525,8 +523,8 @@ void coord_stdin(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond_error(h, req, EPROTO, "standard input of %zu bytes in one message", len);
         return;
     }
-    pos = le_get64(data + 8);
-    if ((l = client_of(arg, le_get64(data), req)) &&
+    pos = le_get64(data + 16);
+    if ((l = client_of(arg, data, req)) &&
         subjob_flow_stdin(l->rj->j, pos, data + WREXEC_STDIN_HEAD, len - WREXEC_STDIN_HEAD) < 0) {
         flux_respond_error(h, req, EPROTO,
                            "standard input from byte %" PRIu64 " on, but there are only %" PRIu64,
@@ -548,8 +546,8 @@ void coord_credit(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond_error(h, req, EPROTO, "credit in a message of %zu bytes", len);
         return;
     }
-    if ((l = client_of(arg, le_get64(data), req))) {
-        coord_listener_credit(l, le_get64(data + 8), le_get64(data + 16));
+    if ((l = client_of(arg, data, req))) {
+        coord_listener_credit(l, le_get64(data + 16), le_get64(data + 24));
         if (!coord_job_over(l->rj))
             subjob_flow_flush(l->rj->j);
     }
@@ -571,6 +569,11 @@ void coord_disconnect(struct coord *r, const flux_msg_t *notice, const char *sen
         flux_msg_destroy(r->jobs_req);
         r->jobs_req = NULL;
     }
+}
+
+void coord_ranks_lost(struct coord *r, const idset_t *ranks)
+{
+    coord_clients_lost(r->clients, ranks);
 }
 
 /* --- reload --- */

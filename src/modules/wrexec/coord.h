@@ -119,6 +119,8 @@ void coord_job_load(struct coord_job *rj, flux_handover_t *o);
 struct clients *coord_clients_create(struct coord *r);
 void coord_clients_destroy(struct clients *cl);
 void coord_clients_gone(struct clients *cl, const char *sender, uint32_t matchtag);
+/* These ranks are lost: clients there may return. */
+void coord_clients_lost(struct clients *cl, const idset_t *ranks);
 /* The way to the sender of this notice was lost. */
 void coord_clients_away(struct clients *cl, const flux_msg_t *notice);
 /* Create a listener for a request that is answered like wrexec.listen.  Returns NULL with

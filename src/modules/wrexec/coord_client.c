@@ -16,6 +16,9 @@
  *
  * In the first three states, the way to the client may be lost.  The client then resumes its stream
  * (coord_listener.c); meanwhile its broker is asked whether it has ended (libservice/presence.h).
+ * When that broker is lost, nobody knows whether the client has ended.  One that can return has
+ * given a token, and is waited for as long as there is its job, which the job module ends if the
+ * client does not come (jm_client.c).
  *
  * Invariants:
  *  1. The requests of a client are in a list of the client, so the cost of a disconnect depends on
@@ -38,6 +41,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "libservice/claim.h"
 
 #define EARLY_MAX 65536
 #define RECENT_MAX 4096
@@ -254,22 +259,42 @@ void coord_clients_unknown(struct clients *cl, uint64_t id)
 }
 
 /* Find the request of the same client for the same job. */
-static struct listener *find_earlier(struct clients *cl, const flux_msg_t *req, uint64_t id)
+static struct listener *find_earlier(struct clients *cl, const flux_msg_t *req,
+                                     const struct wrexec_listen *p)
 {
-    struct subjob *j = hmap_get_u64(cl->coord->ctx->jobs, id);
+    struct subjob *j = hmap_get_u64(cl->coord->ctx->jobs, p->id);
     struct listener *l = j && j->rj ? j->rj->l : NULL;
-    char sender[FLUX_SENDER_MAX];
 
-    if (!l && !(l = hmap_get_u64(cl->early, id)))
-        l = hmap_get_u64(cl->over, id);
-    flux_msg_sender(req, sender, sizeof(sender));
-    return l && strcmp(l->client->sender, sender) == 0 ? l : NULL;
+    if (!l && !(l = hmap_get_u64(cl->early, p->id)))
+        l = hmap_get_u64(cl->over, p->id);
+    return l && coord_listener_is(l, req, p->token) ? l : NULL;
 }
 
-/* The way to the client was lost. */
+/* Give a listener to the sender of this request: its earlier one is not there any more.  Returns -1
+ * with ENOMEM. */
+static int move(struct clients *cl, struct listener *l, const flux_msg_t *req)
+{
+    struct client *c = client_of(cl, req), *former = l->client;
+
+    if (!c)
+        return -1;
+    list_remove(&l->node);
+    list_append(&c->listeners, &l->node);
+    l->client = c;
+    client_put(cl, former);
+    (void)coord_listener_away(l);
+    return 0;
+}
+
+/* The way to the client was lost, or its broker. */
 static int resume(struct clients *cl, struct listener *l, const flux_msg_t *req,
                   const struct wrexec_listen *p, errmsg_t *err)
 {
+    char sender[FLUX_SENDER_MAX];
+
+    if (strcmp(l->client->sender, flux_msg_sender(req, sender, sizeof(sender))) != 0 &&
+        move(cl, l, req) < 0)
+        return errmsg_fail(err, ENOMEM, "no memory to listen to job %" PRIu64, p->id);
     if (coord_listener_resume(l, req, p, err) < 0)
         return -1;
     if (l->rj)
@@ -290,7 +315,7 @@ static int try_listen(struct clients *cl, const flux_msg_t *req, const struct wr
 
     if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING))
         return errmsg_fail(err, EPROTO, "wrexec.listen has to be a streaming request");
-    if ((l = find_earlier(cl, req, p->id)))
+    if ((l = find_earlier(cl, req, p)))
         return resume(cl, l, req, p, err);
     if (p->received > 0)
         return errmsg_fail(err, ENOENT, "what is left of job %" PRIu64 " is not kept any more",
@@ -311,6 +336,7 @@ static int try_listen(struct clients *cl, const flux_msg_t *req, const struct wr
     if (!(l = coord_client_create(cl, req, p->id, p->window)))
         return errmsg_fail(err, ENOMEM, "no memory to listen to job %" PRIu64, p->id);
     l->input = p->input;
+    l->token = p->token;
     if (j) {
         join(j->rj, l);
         if (!coord_job_over(j->rj))
@@ -363,12 +389,15 @@ static void listener_gone(struct clients *cl, struct listener *l, bool canceled)
     subjob_flow_flush(rj->j);
 }
 
+/* The requests of a client that may return are not found. */
 static struct listener *find(struct client *c, uint32_t matchtag)
 {
     LIST_FOREACH(it, &c->listeners)
     {
         struct listener *l = list_entry(it, struct listener, node);
 
+        if (l->lost)
+            continue;
         if (!matchtag || (!l->last && flux_msg_matchtag(l->req) == matchtag))
             return l;
     }
@@ -405,6 +434,23 @@ void coord_clients_away(struct clients *cl, const flux_msg_t *notice)
     if (presence_ask(cl->presence, notice) < 0)
         flux_log(cl->coord->ctx->h, LOG_WARNING,
                  "out of memory: it is not known whether the client of a job has ended");
+}
+
+void coord_clients_lost(struct clients *cl, const idset_t *ranks)
+{
+    size_t pos = 0;
+    void *val;
+
+    while (hmap_next(cl->map, &pos, NULL, NULL, &val)) {
+        LIST_FOREACH(it, &((struct client *)val)->listeners)
+        {
+            struct listener *l = list_entry(it, struct listener, node);
+            uint32_t rank = claim_sender_rank(l->req);
+
+            if (rank != UINT32_MAX && idset_test(ranks, rank))
+                (void)coord_listener_lost(l);
+        }
+    }
 }
 
 static void client_ended(void *arg, const flux_msg_t *notice)

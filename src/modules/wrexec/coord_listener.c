@@ -13,8 +13,10 @@
  *                                                               (coord_listener_away): away
  *     away     nothing is sent; output waits, and blocks the    the client resumes the stream
  *              tasks, as if there was no credit                 (coord_listener_resume): here
+ *     lost     the same; the broker of the client was lost,     the client resumes the stream, by
+ *              from `here` or `away` (coord_listener_lost)      another sender: here
  *
- * In both states the listener may be over: its last response is known.
+ * In all states the listener may be over: its last response is known.
  *
  * Invariants:
  *  1. A client at this broker has no way that could be lost: nothing is kept for it.
@@ -163,11 +165,26 @@ size_t coord_listener_bytes(const struct listener *l)
     return (l->kept ? retain_bytes(l->kept) : 0) + (l->last ? strlen(l->last) : 0);
 }
 
+bool coord_listener_is(const struct listener *l, const flux_msg_t *req, uint64_t token)
+{
+    char sender[FLUX_SENDER_MAX], theirs[FLUX_SENDER_MAX];
+
+    return (token && token == l->token) ||
+           strcmp(flux_msg_sender(req, sender, sizeof(sender)),
+                  flux_msg_sender(l->req, theirs, sizeof(theirs))) == 0;
+}
+
 bool coord_listener_away(struct listener *l)
 {
     if (l->kept)
         l->away = true;
     return l->away;
+}
+
+bool coord_listener_lost(struct listener *l)
+{
+    l->lost = l->token && coord_listener_away(l);
+    return l->lost;
 }
 
 void coord_listener_credit(struct listener *l, uint64_t received, uint64_t paid)
@@ -191,7 +208,7 @@ int coord_listener_resume(struct listener *l, const flux_msg_t *req, const struc
                            p->received, l->number);
     flux_msg_destroy(l->req);
     l->req = flux_msg_incref(req);
-    l->away = false;
+    l->away = l->lost = false;
     coord_listener_credit(l, p->received, p->paid);
     retain_rewind(l->kept);
     return 0;
@@ -215,6 +232,8 @@ void coord_listener_save(const struct listener *l, flux_handover_t *o)
     flux_handover_put(o, l->number);
     flux_handover_put(o, l->input);
     flux_handover_put(o, l->away);
+    flux_handover_put(o, l->lost);
+    flux_handover_put(o, l->token);
     flux_handover_put(o, l->kept != NULL);
     if (l->kept)
         retain_save(l->kept, o);
@@ -241,6 +260,8 @@ struct listener *coord_listener_load(flux_t *h, flux_handover_t *o)
     l->number = flux_handover_get(o, UINT64_MAX);
     l->input = flux_handover_get(o, 1);
     l->away = flux_handover_get(o, 1);
+    l->lost = flux_handover_get(o, 1);
+    l->token = flux_handover_get(o, UINT64_MAX);
     if (!flux_handover_get(o, 1)) {
         retain_destroy(l->kept);
         l->kept = NULL;

@@ -28,6 +28,8 @@ struct listener {
     uint64_t id;
     bool input;
     bool away;
+    bool lost;      /* the broker of the client is lost, and the client may be, too */
+    uint64_t token; /* see struct wrexec_listen; 0: none */
     uint32_t window;
     uint64_t sent, paid; /* bytes of output */
     uint64_t number;     /* of the last response that is counted */
@@ -40,6 +42,8 @@ struct listener {
 struct listener *coord_listener_create(flux_t *h, const flux_msg_t *req, uint64_t id,
                                        uint32_t window);
 void coord_listener_destroy(struct listener *l); /* NULL-safe */
+/* Is this request from its client, by its sender or by the token? */
+bool coord_listener_is(const struct listener *l, const flux_msg_t *req, uint64_t token);
 /* Can output be sent? */
 bool coord_listener_room(const struct listener *l);
 /* Send records.  Returns false if there is no room. */
@@ -54,6 +58,8 @@ bool coord_listener_end(struct listener *l, int errnum, const char *text, bool l
 size_t coord_listener_bytes(const struct listener *l);
 /* The way to the client was lost.  Returns false if the stream cannot be resumed. */
 bool coord_listener_away(struct listener *l);
+/* The broker of the client was lost.  Returns false if the client cannot return. */
+bool coord_listener_lost(struct listener *l);
 /* The client resumes the stream: first take its request (-1 with errno and an error message), then
  * send what it has not received. */
 int coord_listener_resume(struct listener *l, const flux_msg_t *req, const struct wrexec_listen *p,

@@ -417,7 +417,11 @@ static int session_tree_cb(void *arg, int errnum, const char *why)
 
 static void ranks_lost_cb(void *arg, const idset_t *ranks, bool now)
 {
-    subjob_all_ranks_lost(arg, ranks);
+    struct ctx *ctx = arg;
+
+    subjob_all_ranks_lost(ctx, ranks);
+    if (ctx->coord)
+        coord_ranks_lost(ctx->coord, ranks);
 }
 
 static const struct session_ops session_ops = {.tree = session_tree_cb, .lost = ranks_lost_cb};

@@ -144,7 +144,7 @@ bool settings_known(const struct settings *s);
 void settings_destroy(struct settings *s); /* NULL-safe */
 
 /* handover.c */
-#define HANDOVER_FORM 10
+#define HANDOVER_FORM 11
 /* Save and load the state that survives a reload.  handover_load() sends nothing; handover_go_on()
  * then continues the work that has waited.  Returns -1 with errno and an error message. */
 int handover_save(struct ctx *ctx, flux_handover_t *o, errmsg_t *err);
@@ -291,6 +291,8 @@ void coord_jobs(flux_t *h, const flux_msg_t *req, void *arg);
 void coord_kill(flux_t *h, const flux_msg_t *req, void *arg);
 void coord_stdin(flux_t *h, const flux_msg_t *req, void *arg);
 void coord_credit(flux_t *h, const flux_msg_t *req, void *arg);
+/* The brokers of these ranks, and their clients, are lost. */
+void coord_ranks_lost(struct coord *r, const idset_t *ranks);
 /* Handle a client that has disconnected, or whose way was lost (matchtag 0; `notice` tells which),
  * or that has canceled one of its requests. */
 void coord_disconnect(struct coord *r, const flux_msg_t *notice, const char *sender,

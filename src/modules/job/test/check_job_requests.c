@@ -948,6 +948,59 @@ START_TEST(acted_again)
 }
 END_TEST
 
+static flux_msg_t *from_rank(uint32_t rank)
+{
+    flux_msg_t *msg = submission(1000);
+
+    ck_assert_int_eq(flux_msg_route_push(msg, rank), 0);
+    return msg;
+}
+
+static void lose_rank_2(struct bed *b)
+{
+    idset_t *ranks = idset_parse("2", NULL);
+
+    jm_client_lost(b->jm, ranks);
+    idset_destroy(ranks);
+}
+
+/* A job whose client's broker is lost waits for the client, if that returns, for a while; then it
+ * ends.  _i: 0, the client comes back; 1, it does not; 2, it does not return at all; 3, it ends. */
+START_TEST(client_returns)
+{
+    struct bed *b = bed_create();
+    struct job_event submit = {.event = JOB_EV_SUBMIT,
+                               .userid = 1000,
+                               .urgency = 16,
+                               .flags = JOB_FLAG_CLIENT | (_i == 2 ? 0 : JOB_FLAG_RETURNS)};
+    flux_msg_t *req = from_rank(2);
+
+    b->jm->client_grace = _i == 1 ? 0.001 : 1000.;
+    jm_state_event(b->job, &submit);
+    jm_state_advance(b->job);
+    ck_assert(jm_client_begin(b->job, req, false));
+    ck_assert_int_eq(act(b, "job.kill", 1001, "{\"ids\":\"1\",\"signum\":15}"), EPERM);
+    ck_assert_int_eq(ask(b, "job.claim", 1000, "{\"id\":2}"), ENOENT);
+    ck_assert_int_eq(ask(b, "job.claim", 1001, "{\"id\":1}"), EPERM);
+    if (_i == 3)
+        claims_disconnect(b->jm->clients, req);
+    else
+        lose_rank_2(b);
+    if (_i == 0) {
+        ck_assert(jm_state_active(b->job));
+        ck_assert_int_eq(ask(b, "job.claim", 1000, "{\"id\":1}"), 0);
+        lose_rank_2(b); /* it is at rank 0 now */
+        ck_assert(jm_state_active(b->job));
+        claims_disconnect(b->jm->clients, req); /* the former sender */
+    }
+    for (int i = 0; i < 1000 && _i == 1 && jm_state_active(b->job); i++)
+        (void)ask(b, "job.queue", 1000, "{\"op\":\"status\"}");
+    ck_assert(jm_state_active(b->job) == (_i == 0));
+    flux_msg_destroy(req);
+    bed_free(b);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("job_requests");
@@ -957,6 +1010,7 @@ int main(void)
     tcase_add_test(tc, out_of_bounds);
     tcase_add_test(tc, submitted_again);
     tcase_add_test(tc, acted_again);
+    tcase_add_loop_test(tc, client_returns, 0, 4);
     tcase_add_test(tc, answered);
     tcase_add_test(tc, canceled_stream);
     tcase_add_test(tc, counted);

@@ -469,4 +469,14 @@ static inline void lose_way(struct bed *b, uint32_t client)
     say(b, "wrexec.disconnect", client, FLUX_MSGF_NORESPONSE | FLUX_MSGF_IDEMPOTENT, NULL);
 }
 
+static inline void lost(struct bed *b, const char *ranks, uint64_t map)
+{
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_EVENT, "overlay.down");
+    char json[100];
+
+    snprintf(json, sizeof(json), "{\"ranks\":\"%s\",\"map\":%" PRIu64 "}", ranks, map);
+    ck_assert_int_eq(flux_msg_set_json(msg, json), 0);
+    flux_handle_deliver(b->f.h, msg);
+}
+
 #endif

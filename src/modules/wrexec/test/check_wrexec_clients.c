@@ -10,7 +10,8 @@ static void credit(struct bed *b, uint32_t client, uint64_t id, uint64_t bytes)
 
     le_put64(buf, id);
     le_put64(buf + 8, 0);
-    le_put64(buf + 16, bytes);
+    le_put64(buf + 16, 0);
+    le_put64(buf + 24, bytes);
     say_raw(b, "wrexec.credit", client, buf, sizeof(buf));
     turn(b);
 }
@@ -119,7 +120,7 @@ START_TEST(resumed)
         say_raw(b, "wrexec.stdin", FAR, in, sizeof(in));
     turn(b);
     ck_assert_str_eq(b->frames, "INPUT ");
-    le_put64(in + 8, 6); /* the byte between is missing */
+    le_put64(in + 16, 6); /* the byte between is missing */
     say_raw(b, "wrexec.stdin", FAR, in, sizeof(in));
     ck_assert_ptr_nonnull(strstr(b->last, "only 5"));
     lose_way(b, FAR);
@@ -217,6 +218,61 @@ START_TEST(ended_unheard)
 }
 END_TEST
 
+/* The broker of a client is lost, and the client returns with another sender: it is known by its
+ * token.  _i: the module is reloaded meanwhile. */
+START_TEST(returned)
+{
+    struct bed *b = bed_create_sized(3);
+    uint8_t rec[WIRE_RECORD + 100] = {0}, in[WREXEC_STDIN_HEAD + 5] = {0};
+
+    answer(b);
+    launch(b, READS);
+    say(b, "wrexec.listen", FAR, FLUX_MSGF_STREAMING,
+        "{\"id\":9,\"window\":250,\"input\":true,\"token\":77}");
+    turn(b);
+    exec_wire_record_header(rec, 0, 1, 100);
+    up(b, WIRE_OUTPUT, READS, rec, sizeof(rec));
+    lose_way(b, FAR);
+    lost(b, "2", 7);
+    if (_i)
+        reload(b);
+    /* The next broker of the rank does not know its sender. */
+    client_is_there(b, false);
+    for (int i = 0; i < 3; i++)
+        up(b, WIRE_OUTPUT, READS, rec, sizeof(rec));
+    turn(b);
+    ck_assert_uint_eq(b->output, sizeof(rec));
+    say(b, "wrexec.listen", FAR + 1, FLUX_MSGF_STREAMING,
+        "{\"id\":9,\"input\":true,\"token\":78,\"received\":1}");
+    ck_assert_ptr_nonnull(strstr(b->last, "not kept any more"));
+    /* Input that waited in the client may come before its stream. */
+    b->frames[0] = '\0';
+    le_put64(in, READS);
+    say_raw(b, "wrexec.stdin", FAR + 1, in, sizeof(in));
+    turn(b);
+    ck_assert_str_eq(b->frames, "");
+    le_put64(in + 8, 77);
+    say_raw(b, "wrexec.stdin", FAR + 1, in, sizeof(in));
+    turn(b);
+    ck_assert_str_eq(b->frames, "INPUT ");
+    b->output = 0;
+    say(b, "wrexec.listen", FAR + 1, FLUX_MSGF_STREAMING,
+        "{\"id\":9,\"input\":true,\"token\":77,\"received\":1,\"paid\":108}");
+    turn(b);
+    ck_assert_uint_eq(b->output, 3 * sizeof(rec));
+    credit(b, FAR + 1, READS, 4 * sizeof(rec));
+    end_job(b, READS);
+    ck_assert_ptr_nonnull(strstr(b->last, "\"code\":3"));
+    /* The former sender has nothing left here, and the present one may end. */
+    say(b, "wrexec.disconnect", FAR, FLUX_MSGF_NORESPONSE, NULL);
+    say(b, "wrexec.listen", FAR + 1, FLUX_MSGF_STREAMING,
+        "{\"id\":9,\"input\":true,\"token\":77,\"received\":4,\"paid\":432}");
+    ck_assert_ptr_nonnull(strstr(b->last, "another request"));
+    say(b, "wrexec.disconnect", FAR + 1, FLUX_MSGF_NORESPONSE, NULL);
+    bed_free(b);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {foreign_credit, reloaded_clients, ended_unheard};
@@ -227,5 +283,6 @@ int main(void)
         tcase_add_test(tc, tests[i]);
     tcase_add_loop_test(tc, resumed, 0, 2);
     tcase_add_loop_test(tc, resumed_over, 0, 3);
+    tcase_add_loop_test(tc, returned, 0, 2);
     return run_case("wrexec clients", tc);
 }

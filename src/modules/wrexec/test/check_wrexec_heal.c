@@ -70,16 +70,6 @@ static void tree_fails(struct bed *b, int errnum)
     flux_handle_deliver(b->f.h, resp);
 }
 
-static void lost(struct bed *b, const char *ranks, uint64_t map)
-{
-    flux_msg_t *msg = flux_msg_create(FLUX_MSG_EVENT, "overlay.down");
-    char json[100];
-
-    snprintf(json, sizeof(json), "{\"ranks\":\"%s\",\"map\":%" PRIu64 "}", ranks, map);
-    ck_assert_int_eq(flux_msg_set_json(msg, json), 0);
-    flux_handle_deliver(b->f.h, msg);
-}
-
 /* Rank 1 dies, between this one and rank 2, which has the job: with the event before the error, or
  * after it, and with a reload in between.  The launch goes to rank 2; of what it repeats, only what
  * is new counts, and nothing that belongs to the former round. */

@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# The broker of a client is killed and started again: the commands that follow something go on, and
+# so does flux wreckrun, whose job has tasks elsewhere; not a byte of its streams is lost or doubled.
+# shellcheck disable=SC2016,SC2154 # the tasks expand; set by release
+# shellcheck source=t/lib.sh
+. "$(dirname "$0")/lib.sh"
+# shellcheck source=t/heal.sh
+. "$SRCDIR/t/heal.sh"
+need_flux start up wreckrun submit jobs wreck kvs dmesg logger overlay getattr
+
+lines() {
+    [ "$(wc -l <"$1")" -ge "$2" ]
+}
+again() {
+    "$FLUX" up --long | finds -E "^ *$1 +up +[0-9]+ +[0-9]+ +$2\$"
+}
+running() {
+    [ "$("$FLUX" jobs -n -s running -o '{id}' | wc -l)" = "$1" ]
+}
+client() {
+    FLUX_URI=${uris[3]} "$FLUX" "$@"
+}
+
+# Rank 7 is below rank 3, rank 3 below rank 1.
+hold 8 --topology=kary:2 --restart --set=overlay.settle=0
+of_all 8
+client wreckrun --ranks=0,5,7 -N3 -n3 -l sh -c "$COUNT" stop.1 >count.out 2>count.err &
+count=$!
+mkfifo in
+client wreckrun --ranks=0 -n1 cat <in >cat.out 2>cat.err &
+cat=$!
+exec 7>in
+client wreckrun --ranks=4,5 -N2 -n2 -l sh -c \
+    'while [ ! -e go ]; do sleep 0.01; done; seq $((FLUX_TASK_RANK * 10000000)) $((FLUX_TASK_RANK * 10000000 + 1500000))' \
+    >bulk.out 2>bulk.err &
+bulk=$!
+client wreckrun --ranks=3,4 -N2 -n2 sleep 1000 >lost.out 2>lost.err &
+lost=$!
+wait_until 30 running 4 || bail "the jobs do not run"
+wait_until 30 lines count.out 20 || bail "there is no output"
+touch go
+(seq 1 1500000 >&7) &
+writer=$!
+exec 7>&-
+wait_until 30 lines bulk.out 2000 || bail "there is no output"
+wait_until 30 lines cat.out 2000 || bail "no input is taken"
+kill -KILL "${pids[3]}"
+wait "$lost"
+is $? 137 "a job with a task on its node fails"
+like "$(cat lost.err)" "lost rank 3 .*with task 0" "and says why"
+ok "the broker is started again" wait_until 30 again 3 2
+ok "the job with much output ends well" wait "$bulk"
+for task in 0 1; do
+    is "$(sed -n "s/^$task: //p" bulk.out | cksum)" \
+        "$(seq $((task * 10000000)) $((task * 10000000 + 1500000)) | cksum)" "the output of task $task is whole"
+done
+ok "standard input is taken" wait "$writer"
+ok "to its end" wait "$cat"
+is "$(cksum <cat.out)" "$(seq 1 1500000 | cksum)" "and is whole"
+ok "the first job goes on" running 1
+now=$(wc -l <count.out)
+ok "so does its output" wait_until 30 lines count.out $((now + 200))
+kill -KILL "$("$FLUX" getattr -r 3 broker.pid)"
+ok "the broker is started once more" wait_until 30 again 3 3
+now=$(wc -l <count.out)
+ok "the output goes on again" wait_until 30 lines count.out $((now + 200))
+touch stop.1
+wait "$count"
+is $? 12 "the exit code arrives"
+is "$(whole count.out 3)" "3 whole" "no line is lost or doubled"
+like "$(cat count.err)" "the broker was started again" "it says what happened"
+release
+
+# The client ends while its broker is away, or with it: the job is ended.
+hold 4 --topology=kary:2 --set=job.client-grace=1s
+of_all 4
+interrupted() {
+    kill -INT "$client" 2>/dev/null
+    all_dead "$client"
+}
+ended() {
+    ok "a job whose client does not come back is ended" wait_until 30 running 0
+    like "$("$FLUX" jobs -a -n -o '{id}' | head -n 1 | xargs "$FLUX" wreck status 2>&1)" \
+        "client has not come back" "it says why"
+}
+FLUX_URI=${uris[3]} "$FLUX" wreckrun --ranks=0 -n1 -l sh -c "$COUNT" stop.2 >left.out 2>left.err &
+client=$!
+wait_until 30 lines left.out 20 || bail "the job does not run"
+kill -KILL "${pids[3]}"
+ok "^C twice ends the client while its broker is away" wait_until 30 interrupted
+wait "$client"
+is $? 130 "with the code for that"
+ended
+FLUX_URI=${uris[2]} "$FLUX" wreckrun --ranks=0 -n1 -l sh -c "$COUNT" stop.2 >killed.out 2>killed.err &
+client=$!
+wait_until 30 lines killed.out 20 || bail "the job does not run"
+kill -STOP "${pids[2]}"
+kill -KILL "$client"
+{ wait "$client"; } 2>/dev/null
+kill -KILL "${pids[2]}"
+ended
+release
+is "$status" 0 "the session ends well"
+finish
