@@ -101,7 +101,11 @@ class Variable:
 
 
 class IO:
-    """Parameters of streams: "QueueLimit" and "QueueFullPolicy" ("Discard") of readers."""
+    """Parameters of streams.
+
+    "QueueLimit" and "QueueFullPolicy" ("Discard") of readers; "RendezvousReaderCount" (1), for which
+    a writer waits when it opens the stream; "OpenTimeoutSecs", how long either waits (no limit).
+    """
 
     def __init__(self, name: str = "") -> None:
         self._name = name
@@ -154,9 +158,19 @@ class IO:
         """One that was defined."""
         return self._variables.get(name)
 
+    def _lower(self) -> Dict[str, str]:
+        return {key.lower(): value for key, value in self._parameters.items()}
+
+    def _opening(self) -> Dict[str, Any]:
+        text = self._lower().get("opentimeoutsecs")
+        return {"timeout": None if text is None else float(text)}
+
+    def _writing(self) -> Dict[str, Any]:
+        return {"readers": int(self._lower().get("rendezvousreadercount", 1)), **self._opening()}
+
     def _reading(self) -> Dict[str, Any]:
-        lower = {key.lower(): value for key, value in self._parameters.items()}
-        options: Dict[str, Any] = {}
+        lower = self._lower()
+        options = self._opening()
         if int(lower.get("queuelimit", 0)) > 0:
             options["depth"] = int(lower["queuelimit"])
         if lower.get("queuefullpolicy", "").lower() == "discard":
@@ -185,8 +199,8 @@ class Adios:
 class Stream:
     """An end of a stream: Stream(name, mode [, comm]) or Stream(io, name, mode [, comm]).
 
-    `mode` is "w" or "r". Opening a stream for reading waits until all its writers are there. With a
-    communicator, the processes of it write the stream together.
+    `mode` is "w" or "r". Opening a stream for reading waits until all its writers are there, and for
+    writing, until there is a reader (`IO`). With a communicator, the processes of it write the stream together.
     """
 
     def __init__(self, *args: Any, comm: Any = None) -> None:
@@ -212,9 +226,9 @@ class Stream:
         try:
             if mode == "w":
                 rank, size = (0, 1) if comm is None else (comm.Get_rank(), comm.Get_size())
-                self._out = self._handle.stream_writer(name, rank=rank, size=size, timeout=None)
+                self._out = self._handle.stream_writer(name, rank=rank, size=size, **io._writing())
             else:
-                self._in = self._handle.stream_reader(name, timeout=None, **io._reading())
+                self._in = self._handle.stream_reader(name, **io._reading())
         except BaseException:
             self._handle.close()
             raise
