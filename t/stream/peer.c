@@ -19,7 +19,8 @@
  * crash=N ends a writer, or a reader, by SIGKILL instead of ending step N, or a reader a later one;
  * drain=1 lets a writer wait until groups have ended its steps, and evict=S is that of opening it;
  * early=1 lets a member end a step before it prints it, which is wrong; until=1 lets a writer write
- * up to step STEPS, from whichever it begins with, and print that one.
+ * up to step STEPS, from whichever it begins with, and print that one; stop=N stops a reader by
+ * SIGSTOP in the first step from N on.
  */
 #include "config.h"
 #include <errno.h>
@@ -40,7 +41,7 @@
 static int newest, hold, ready, overlap, place, drain, async, early, until;
 static uint32_t readers; /* that a writer waits for */
 static jmp_buf lost;     /* a value of the step cannot be had any more */
-static uint64_t crash = UINT64_MAX;
+static uint64_t crash = UINT64_MAX, stop = UINT64_MAX;
 static struct flux_stream_opts opts;
 
 static _Noreturn void die(const char *why)
@@ -105,6 +106,8 @@ static void option(const char *arg)
         opts.bytes = (uint64_t)atoi(val);
     else if (strncmp(arg, "early", n) == 0)
         early = 1;
+    else if (strncmp(arg, "stop", n) == 0)
+        stop = (uint64_t)atoi(val);
     else if (strncmp(arg, "until", n) == 0)
         until = 1;
     else if (strncmp(arg, "timeout", n) == 0)
@@ -364,6 +367,11 @@ static int reader(flux_t *h, char **argv)
             flux_stream_end_step(s, 0., NULL);
         if (step >= crash)
             raise(SIGKILL);
+        if (step >= stop) {
+            stop = UINT64_MAX;
+            say("stops");
+            raise(SIGSTOP);
+        }
         if (opts.group) {
             printf("step %" PRIu64 "\n", step);
             fflush(stdout);

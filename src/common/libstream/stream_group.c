@@ -13,13 +13,14 @@
  *                               has ended
  *    the writer has died        an error
  *
- * If the reader stays, a writer that has ended, and has no step left for this one, or that has
- * died, is replaced by the next writer of its rank, from which the step is claimed.
+ * If the reader stays, a writer that has died, or has ended and has not given this step with all
+ * that it had, is replaced by the next writer of its rank, from which the step is claimed.  What it
+ * has given stays parked: another member may die while it has one of these steps.
  *
  * All answers are awaited before a step is passed over, so that none comes later.
  *
  * A writer that ends gives each member all steps that it still keeps.  They are parked here: the
- * member claims from them.  They are released when the floor of the group has passed them.
+ * member looks there first.  They are released when the floor of the group has passed them.
  *
  * A step is released at rank 0 first.  If the member dies between that and the other releases, the
  * others learn from the floor that it is done.
@@ -46,24 +47,37 @@ static void unpark(struct stream_source *src, size_t i)
     memmove(src->parked + i, src->parked + i + 1, (src->nparked - i) * sizeof(*src->parked));
 }
 
-static int park(struct stream_source *src, const struct inlet_step *step, errmsg_t *err)
+static int park(struct stream_source *src, errmsg_t *err)
 {
     if (src->nparked == src->parked_room) {
         size_t room = 2 * src->parked_room + 4;
-        struct inlet_step *more = realloc(src->parked, room * sizeof(*more));
+        struct stream_parked *more = realloc(src->parked, room * sizeof(*more));
 
         if (!more)
             return errmsg_fail(err, ENOMEM, "out of memory for steps of a group");
         src->parked = more;
         src->parked_room = room;
     }
-    src->parked[src->nparked++] = *step;
+    src->parked[src->nparked++] = (struct stream_parked){src->in, src->steps[0]};
     return 0;
+}
+
+/* Make a step that is parked the head.  false: it is not. */
+static bool unpark_head(struct stream_source *src, uint64_t step)
+{
+    for (size_t i = 0; i < src->nparked; i++) {
+        if (src->parked[i].step.step == step) {
+            stream_reader_from(src, src->parked[i].in);
+            src->steps[0] = src->parked[i].step;
+            unpark(src, i);
+            return src->has[0] = true;
+        }
+    }
+    return false;
 }
 
 void stream_group_reset(struct stream_source *src)
 {
-    src->nparked = 0;
     src->claimed = src->told = 0;
     src->closed = false;
 }
@@ -80,8 +94,21 @@ void stream_group_leave(flux_stream_t *s, struct stream_source *src)
 {
     if (src == s->sources)
         s->floor = floor_of(s);
+    if (src->nparked > 0)
+        src->old = src->in;
+    else
+        inlet_hollow(src->in);
     src->in = NULL;
     stream_group_reset(src);
+}
+
+/* Free memory of a writer that is gone, when no step of it is needed any more. */
+static void hollow(struct stream_source *src)
+{
+    if (src->old && src->nparked == 0 && (!src->has[0] || src->from != src->old)) {
+        inlet_hollow(src->old);
+        src->old = NULL;
+    }
 }
 
 /* Claim a step, or only pass on the floor. */
@@ -103,11 +130,12 @@ void stream_group_tell(flux_stream_t *s)
         struct stream_source *src = &s->sources[i];
 
         for (size_t k = src->nparked; k-- > 0;) {
-            if (src->parked[k].step < floor) {
-                inlet_release(src->in, &src->parked[k]);
+            if (src->parked[k].step.step < floor) {
+                inlet_release(src->parked[k].in, &src->parked[k].step);
                 unpark(src, k);
             }
         }
+        hollow(src);
         if (src->in && src->told < floor && src->claimed == 0 && !src->closed)
             claim(src, NO_STEP, floor);
     }
@@ -117,7 +145,7 @@ void stream_group_tell(flux_stream_t *s)
 static bool beyond(const struct stream_source *src, uint64_t step)
 {
     for (size_t i = 0; i < src->nparked; i++) {
-        if (src->parked[i].step < step)
+        if (src->parked[i].step.step < step)
             return false;
     }
     return step >= src->last;
@@ -129,20 +157,8 @@ static int follow_take(flux_stream_t *s, struct stream_source *src, uint64_t ste
 {
     int rc;
 
-    if (src->has[0])
+    if (src->has[0] || unpark_head(src, step))
         return 1;
-    if (s->stay && src->closed && (src->nparked == 0 || beyond(src, step))) {
-        while (src->nparked > 0)
-            unpark(src, 0);
-        src->closed = false; /* and there will be another writer */
-    }
-    for (size_t i = 0; i < src->nparked; i++) {
-        if (src->parked[i].step == step) {
-            src->steps[0] = src->parked[i];
-            unpark(src, i);
-            return src->has[0] = true;
-        }
-    }
     while (!src->closed && (rc = stream_reader_take(s, src, 0, err)) != 0) {
         if (rc < 0 && errno == ENODATA)
             src->closed = true;
@@ -152,10 +168,14 @@ static int follow_take(flux_stream_t *s, struct stream_source *src, uint64_t ste
             return 1;
         else {
             src->has[0] = false;
-            if (park(src, &src->steps[0], err) < 0)
+            if (park(src, err) < 0)
                 return -1;
         }
     }
+    /* There will be another writer, which is to have this step. */
+    if (s->stay && src->closed && (src->nparked == 0 || (step != NO_STEP && step >= src->last)) &&
+        stream_reader_lost(s, src, err) < 0)
+        return -1;
     return 0;
 }
 
@@ -171,7 +191,8 @@ static int ask(flux_stream_t *s, uint64_t step, bool *missing, errmsg_t *err)
         struct stream_source *src = &s->sources[i];
         int rc;
 
-        if (src->in && !src->has[0] && !src->closed && src->claimed != step + 1)
+        if (!src->has[0] && !unpark_head(src, step) && src->in && !src->closed &&
+            src->claimed != step + 1)
             claim(src, step, floor);
         if ((rc = follow_take(s, src, step, err)) < 0)
             return -1;

@@ -20,6 +20,12 @@
 
 #define STREAM_OPEN_TIMEOUT 30.
 
+/* A step that was taken, and is not the one that is needed. */
+struct stream_parked {
+    inlet_t *in; /* from which it has come */
+    struct inlet_step step;
+};
+
 /* A reader's end of one writer: see stream_reader.c. */
 struct stream_source {
     inlet_t *in;  /* NULL: this writer has not come yet, or its steps are in a file */
@@ -33,13 +39,15 @@ struct stream_source {
     uint64_t last;  /* number of the last step that has come, plus 1; 0: none */
     bool polled;    /* in the set of flux_stream_pollfd() */
     /* Of a member of a group, and a writer that follows: see stream_group.c. */
-    uint64_t claimed;          /* the step that was claimed, plus 1; 0: none */
-    uint64_t told;             /* the floor that the writer knows */
-    bool closed;               /* nothing more comes */
-    struct inlet_step *parked; /* steps that were taken, and are not the one that is needed */
+    uint64_t claimed; /* the step that was claimed, plus 1; 0: none */
+    uint64_t told;    /* the floor that the writer knows */
+    bool closed;      /* nothing more comes */
+    struct stream_parked *parked;
     size_t nparked;
     size_t parked_room;
+    inlet_t *old; /* of a writer that is gone, whose steps are parked; NULL: none */
     bool has[2];
+    inlet_t *from;              /* of the head; NULL: a file */
     struct inlet_step steps[2]; /* HEAD, and what follows it if that was looked for */
     block_t *block;             /* of the head, once it was asked for */
     block_t *pinned;            /* the last that was asked for, */
@@ -283,6 +291,10 @@ int stream_connect_one(flux_stream_t *s, const struct stream_member *m, double t
                        errmsg_t *err);
 int stream_connect_all(flux_stream_t *s, const struct stream_members *ms, double timeout,
                        errmsg_t *err);
+/* The head of a source comes from this inlet. */
+void stream_reader_from(struct stream_source *src, inlet_t *in);
+/* The writer of a source is gone, and this reader stays.  0, or -1 with ENOMEM. */
+int stream_reader_lost(flux_stream_t *s, struct stream_source *src, errmsg_t *err);
 /* Take a step of a source as its head, or the next one.  1; 0: none has come; -1. */
 int stream_reader_take(flux_stream_t *s, struct stream_source *src, int slot, errmsg_t *err);
 /* Release the head of a source, if it has one. */

@@ -64,13 +64,22 @@ static void release(struct stream_source *src, int slot)
         src->block = NULL;
     }
     src->has[slot] = false;
-    if (src->in) /* else the steps are in a file */
-        inlet_release(src->in, &src->steps[slot]);
+    if (src->from) /* else the steps are in a file */
+        inlet_release(slot == HEAD ? src->from : src->in, &src->steps[slot]);
 }
 
 void stream_reader_release(struct stream_source *src)
 {
     release(src, HEAD);
+}
+
+void stream_reader_from(struct stream_source *src, inlet_t *in)
+{
+    if (src->from == in)
+        return;
+    src->from = in;
+    block_destroy(src->pinned); /* another writer has other ones with the same numbers */
+    src->pinned = NULL;
 }
 
 /* Make the step that follows the head, if there is one, the head. */
@@ -363,9 +372,8 @@ static void why(flux_stream_t *s, const struct stream_source *src, errmsg_t *err
                    src->last, (uint32_t)(src - s->sources), lost.text);
 }
 
-/* A writer is gone, and this reader stays: the next writer must have larger numbers.  Memory of the
- * former writer stays mapped.  0, or -1 with ENOMEM. */
-static int source_lost(flux_stream_t *s, struct stream_source *src, errmsg_t *err)
+/* Memory of the former writer stays mapped, and as it is while steps of it are parked. */
+int stream_reader_lost(flux_stream_t *s, struct stream_source *src, errmsg_t *err)
 {
     inlet_t **more = realloc(s->left, (s->nleft + 1) * sizeof(inlet_t *));
 
@@ -374,7 +382,7 @@ static int source_lost(flux_stream_t *s, struct stream_source *src, errmsg_t *er
     s->left = more;
     s->left[s->nleft++] = src->in;
     stream_group_leave(s, src);
-    inlet_hollow(s->left[s->nleft - 1]);
+    src->from = NULL;
     block_destroy(src->pinned);
     src->pinned = NULL;
     free(src->gone);
@@ -440,10 +448,12 @@ int stream_reader_take(flux_stream_t *s, struct stream_source *src, int slot, er
         return 1;
     if (!src->in)
         return 0;
+    if (slot == HEAD)
+        stream_reader_from(src, src->in);
     rc = inlet_take(src->in, &src->steps[slot], err);
-    if (rc < 0 && s->stay && slot == HEAD && src->nparked == 0 &&
-        (errno == ECONNRESET || errno == ENODATA))
-        return source_lost(s, src, err);
+    if (rc < 0 && s->stay && slot == HEAD &&
+        (errno == ECONNRESET || (errno == ENODATA && src->nparked == 0)))
+        return stream_reader_lost(s, src, err);
     if (rc < 0 && errno == ECONNRESET && slot == HEAD) {
         why(s, src, err);
         errno = ECONNRESET;
@@ -687,7 +697,8 @@ int stream_reader_find(flux_stream_t *s, uint32_t writer, const char *var, struc
     if (stream_view_find(s, writer, var, f, &rc))
         return rc;
     src = &s->sources[writer];
-    *f = (struct stream_found){.var = block_find(b, var), .step = &src->steps[HEAD], .in = src->in};
+    *f = (struct stream_found){
+        .var = block_find(b, var), .step = &src->steps[HEAD], .in = src->from};
     if (!f->var) {
         if ((rc = stream_pin_read(src, err)) <= 0)
             return rc;
@@ -704,7 +715,7 @@ block_t *stream_reader_whole(flux_stream_t *s, uint32_t writer, errmsg_t *err)
 {
     block_t *b = stream_reader_block(s, writer, err);
 
-    if (b && inlet_fetch_all(s->sources[writer].in, &s->sources[writer].steps[HEAD], err) < 0)
+    if (b && inlet_fetch_all(s->sources[writer].from, &s->sources[writer].steps[HEAD], err) < 0)
         return NULL;
     return b;
 }
@@ -737,8 +748,8 @@ int flux_stream_get(flux_stream_t *s, uint32_t writer, const char *var, const vo
         return -1;
     *len = f.val.len;
     *data = (const char *)f.step->data + f.val.off;
-    if (s->sources[writer].in && !f.made) /* else it is a file, or here */
-        inlet_get_stats(s->sources[writer].in, &st);
+    if (s->sources[writer].from && !f.made) /* else it is a file, or here */
+        inlet_get_stats(s->sources[writer].from, &st);
     stream_reader_asked(s, *len, st.far ? *len : 0);
     return 0;
 }

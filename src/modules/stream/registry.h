@@ -96,7 +96,7 @@ struct stream {
     uint32_t stays;  /* number of readers that stay, */
     uint32_t shares; /* and of those of them that are members of groups */
     uint64_t step;   /* larger than any step that writers or readers have counted */
-    uint64_t need;   /* first step that groups may need of the writers that have died since all were
+    uint64_t need;   /* first step that groups may need of writers that have left since all were
                       * present; UINT64_MAX: none */
     bool paused;     /* state of which writers are notified: see stream_written */
     double limit;

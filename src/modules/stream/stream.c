@@ -27,8 +27,8 @@
  *     larger than any step that an earlier group has counted while the stream exists.  A rank that
  *     joins the group for the first time begins with step `begin`, however far the other ranks are;
  *     a rank that joins again begins with a step larger than any step counted.  But if members of
- *     groups of readers stay, no step that a writer which has died had counted as needed by a group
- *     comes before either number: these steps come again.
+ *     groups of readers stay, no step comes before either number that a writer which has died had
+ *     counted as needed by a group, or that one which has left has not written: these come again.
  *  4. No rank joins twice in an epoch.  The epoch rises when a rank would join twice, and when a
  *     group begins, except for the first group.  A writer keeps the epoch in which it has joined.
  *  5. The last response to the request of a writer that does not wait for its turn carries the
@@ -118,9 +118,11 @@ static void writer_gone(struct claim *c, bool canceled)
     struct stream *s = w->s;
 
     away_answer(s->ctx, &w->away, ENODATA, "stream '%s' %s", s->name, claim_gone_why(canceled));
-    if (canceled)
+    if (canceled) {
+        if (s->need > w->count.step) /* its readers have got all before it */
+            s->need = w->count.step;
         stream_writer_remove(w, "has closed its end");
-    else
+    } else
         writer_died(w);
     registry_unused(s);
 }
