@@ -118,7 +118,7 @@ void census_take(core_t *c, json_t *list)
             !(ranks = idset_parse(in.ranks, NULL)))
             core_log(c, LOG_ERR, "rank %u cannot read the incarnations of ranks", c->cfg.rank);
         else
-            heal_up(c, ranks, in.incarnation);
+            moves_up(c, ranks, in.incarnation);
         idset_destroy(ranks);
     }
 }

@@ -31,12 +31,7 @@
  * seconds, and holds requests to them.  A rank is lost if by then it has connected neither to this
  * broker nor to a broker below it that reports it.
  *
- * Tree: this file keeps a tree with the ranks that have moved beside the shape (overlay_tree()).
- * Each broker changes its own tree when it takes over a child, or gives it back (core_restore.c),
- * when a broker below it reports a move, and when the event overlay.moved arrives.  The root, which
- * publishes that event, puts a rank back into its place in the shape when the rank is lost or
- * leaves; a guest (core_spread.c) only when no orphan is below it any longer.  Each rank numbers
- * its moves, so a report that arrives late is ignored.
+ * Which rank is below which one is in core_moves.c.
  *
  * Invariants:
  *  1. An orphan connects only to ancestors of its parent, the nearest first.  So the next hop to a
@@ -71,33 +66,21 @@
  *     another child is ignored, and so is the move of a rank that is lost.  The latter learns of
  *     its loss by the event, or when it is refused as an orphan, and leaves alone: the ranks below
  *     it are pending, and connect to a broker above, as after its death.
- *  9. A report of a move may die with the broker that passes it on.  So each broker that has
- *     reported the move of a rank, and the parent that this rank has moved to, report it again to
- *     each later parent of theirs, until an event tells the move, or the loss of the rank.
  *
  * Failure: without memory, or without a living ancestor that accepts it, a broker shuts down its
- * subtree, like a broker that has lost its parent for good.  Without memory for a new tree,
- * messages are routed by the shape, and some ranks may be unreachable.
+ * subtree, like a broker that has lost its parent for good.
  */
 #include "config.h"
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "control_wire.h"
 #include "core_private.h"
-#include "libflux/overlay_wire.h"
 #include "libutil/invariant.h"
 
 #define ABOVE_MAX 16 /* cards of the nearest ancestors and of the root */
 #define TRY 2.       /* seconds for an ancestor to welcome this broker */
 #define PAUSE 0.1    /* seconds between two rounds through all ancestors */
 #define PASSAGE 1.   /* seconds for the earlier way to an orphan to end; shorter than TRY */
-/* A number of a move has the incarnation in its high bits, and a count of its moves in these low
- * bits. */
-#define MOVES_BITS 16
-#define MOVES_MAX ((1u << MOVES_BITS) - 1)
 
 bool heal_can(const core_t *c)
 {
@@ -117,138 +100,6 @@ bool heal_now(const core_t *c)
     return heal_can(c) && (c->state == CORE_RUN || (c->state == CORE_READY && !c->joined_late));
 }
 
-const topology_t *overlay_tree(const core_t *c)
-{
-    return c->tree ? c->tree : c->topo;
-}
-
-/* --- the tree --- */
-
-/* Change the tree, and the set of moved ranks.  If this fails (-1, errno), both are unchanged. */
-static int change_tree(core_t *c, uint32_t rank, uint32_t parent)
-{
-    bool home = topology_parent(c->topo, rank) == parent;
-    bool before = idset_test(c->moved, rank);
-
-    if (!c->tree && !(c->tree = topology_create_over(c->topo)))
-        return -1;
-    if (!home && idset_set(c->moved, rank) < 0)
-        return -1;
-    if (topology_move(c->tree, rank, parent) < 0) {
-        if (!before)
-            (void)idset_clear(c->moved, rank);
-        return -1;
-    }
-    return home ? idset_clear(c->moved, rank) : 0;
-}
-
-bool heal_place(core_t *c, uint32_t rank, uint32_t parent)
-{
-    if (topology_parent(overlay_tree(c), rank) != parent && change_tree(c, rank, parent) < 0) {
-        core_log(c, LOG_ERR, "rank %u cannot note that rank %u is below rank %u: %s", c->cfg.rank,
-                 rank, parent, strerror(errno));
-        return false;
-    }
-    if (idset_empty(c->moved)) {
-        topology_destroy(c->tree);
-        c->tree = NULL;
-    }
-    return true;
-}
-
-/* Note that the rank, and all ranks below it, are below this parent since the move of this number.
- * Returns false if this move or a later one is known already. */
-static bool move(core_t *c, uint32_t rank, uint32_t parent, uint32_t number)
-{
-    if (number <= (uintptr_t)hmap_get_u64(c->move_of, rank) || !heal_place(c, rank, parent))
-        return false;
-    if (hmap_put_u64(c->move_of, rank, (void *)(uintptr_t)number) < 0)
-        core_log(c, LOG_ERR, "rank %u is out of memory for the number of a move of rank %u",
-                 c->cfg.rank, rank);
-    return true;
-}
-
-/* Return the last move of a rank that is known here. */
-static struct control_moved move_of(const core_t *c, uint32_t rank)
-{
-    uint32_t number = (uint32_t)(uintptr_t)hmap_get_u64(c->move_of, rank);
-
-    return (struct control_moved){
-        .rank = rank, .parent = topology_parent(overlay_tree(c), rank), .move = number};
-}
-
-/* Add the last move of a rank. */
-static int list_move(const core_t *c, json_t *list, uint32_t rank)
-{
-    struct control_moved m = move_of(c, rank);
-
-    return json_array_append_new(list, flux_schema_encode_json(&control_moved_schema, &m));
-}
-
-json_t *heal_moved(const core_t *c)
-{
-    json_t *list;
-
-    if (idset_empty(c->moved) || !(list = json_array()))
-        return NULL;
-    for (uint32_t r = idset_first(c->moved); r != IDSET_NONE; r = idset_next(c->moved, r)) {
-        if (list_move(c, list, r) < 0) {
-            json_decref(list);
-            return NULL;
-        }
-    }
-    return list;
-}
-
-json_t *heal_all_moves(const core_t *c)
-{
-    json_t *list = json_array();
-    size_t pos = 0;
-    uint64_t rank;
-    void *number;
-
-    while (list && hmap_next(c->move_of, &pos, NULL, &rank, &number)) {
-        if (list_move(c, list, (uint32_t)rank) < 0) {
-            json_decref(list);
-            list = NULL;
-        }
-    }
-    return list;
-}
-
-/* Report a move: the root publishes it, and every other broker reports it to its parent, if it has
- * one. */
-static void tell(core_t *c, const struct control_moved *m)
-{
-    struct overlay_moved body = {m->rank, m->parent, m->move, 0};
-    char *json = NULL;
-
-    if (core_is_root(c)) {
-        body.map = sessmap_moved(c->map);
-        if ((json = flux_schema_encode(&overlay_moved_schema, &body)))
-            event_publish_json(c, "overlay.moved", json);
-        if (!idset_empty(c->unplaced))
-            heal_put_back(c, c->unplaced);
-    } else if (c->parent->up) {
-        overlay_send(c, c->parent, &control_up[CONTROL_MOVED], m);
-    }
-    free(json);
-}
-
-void heal_note_moved(core_t *c, uint32_t rank)
-{
-    if (!core_is_root(c) && idset_set(c->untold, rank) < 0)
-        core_log(c, LOG_ERR, "rank %u is out of memory to note a rank that has moved", c->cfg.rank);
-}
-
-void heal_tell_moved(core_t *c, const struct control_moved *m)
-{
-    heal_note_moved(c, m->rank);
-    tell(c, m);
-}
-
-static void settled(core_t *c, const idset_t *ranks); /* these ranks are not pending any longer */
-
 bool heal_may_report(const core_t *c, uint32_t rank, const idset_t *ranks, bool moving)
 {
     idset_t *own = topology_subtree(c->topo, rank);
@@ -265,208 +116,6 @@ bool heal_may_report(const core_t *c, uint32_t rank, const idset_t *ranks, bool 
     return ok;
 }
 
-/* Note that a rank of this subtree has moved to a parent elsewhere, with the ranks below it. */
-static void moved_away(core_t *c, const idset_t *sub)
-{
-    if (idset_subtract(c->up, sub) < 0 || idset_subtract(c->unreported, sub) < 0 ||
-        idset_add(c->elsewhere, sub) < 0)
-        core_log(c, LOG_ERR, "rank %u is out of memory to note that ranks are elsewhere",
-                 c->cfg.rank);
-    settled(c, sub);
-    route_held(c, &c->unsettled);
-}
-
-void heal_gave_up(core_t *c, uint32_t rank)
-{
-    idset_t *sub = topology_subtree(overlay_tree(c), rank);
-
-    if (sub)
-        moved_away(c, sub);
-    else
-        core_log(c, LOG_ERR, "rank %u is out of memory to note that rank %u is elsewhere",
-                 c->cfg.rank, rank);
-    idset_destroy(sub);
-}
-
-static void lives_elsewhere(core_t *c, uint32_t rank)
-{
-    if (idset_clear(c->lost, rank) < 0 || idset_clear(c->unheard, rank) < 0)
-        core_log(c, LOG_ERR, "rank %u is out of memory to note that rank %u lives", c->cfg.rank,
-                 rank);
-}
-
-/* Remove from `sub`, which moves, the ranks below lost ranks that are pending here: by the events
- * these are below it, but they have a move of their own when they connect anywhere. */
-static void keep_pending(const core_t *c, idset_t *sub)
-{
-    idset_t *all = c->pending && idset_intersects(sub, c->pending) ? idset_copy(sub) : NULL;
-
-    for (uint32_t r = all ? idset_first(all) : IDSET_NONE; r != IDSET_NONE;
-         r = idset_next(all, r)) {
-        idset_t *below = census_is_gone(c, r) ? topology_subtree(overlay_tree(c), r) : NULL;
-
-        if (below && idset_keep(below, c->pending) == 0)
-            (void)idset_subtract(sub, below);
-        idset_destroy(below);
-    }
-    idset_destroy(all);
-}
-
-/* The session counts this rank as moved. */
-static void has_moved(core_t *c, const struct control_moved *m)
-{
-    uint32_t me = c->cfg.rank;
-    idset_t *sub = NULL;
-
-    if (m->rank != me && !topology_is_ancestor(overlay_tree(c), me, m->parent) &&
-        (topology_is_ancestor(overlay_tree(c), me, m->rank) ||
-         (c->pending && idset_test(c->pending, m->rank))))
-        sub = topology_subtree(overlay_tree(c), m->rank);
-    if (m->move >= move_of(c, m->rank).move)
-        (void)idset_clear(c->untold, m->rank); /* else it is told once more */
-    if (move(c, m->rank, m->parent, m->move)) {
-        bool put_back = (m->move & MOVES_MAX) == MOVES_MAX;
-
-        if (!put_back && !core_is_root(c)) /* it lives, though the connection to it was lost here */
-            lives_elsewhere(c, m->rank);
-        /* A lost rank is put back into its place: its orphans still wait here. */
-        if (sub && c->pending && put_back)
-            (void)idset_subtract(sub, c->pending);
-        else if (sub)
-            keep_pending(c, sub);
-        if (sub)
-            moved_away(c, sub);
-    }
-    idset_destroy(sub);
-}
-
-void heal_moved_event(core_t *c, const flux_msg_t *event)
-{
-    struct overlay_moved in = {0};
-    errmsg_t err = {""};
-    size_t len;
-    const char *json = flux_msg_payload(event, &len);
-    json_t *owner = flux_schema_decode(&overlay_moved_schema, json ? json : "", len, &in, &err);
-
-    if (owner) {
-        struct control_moved m = {.rank = in.rank, .parent = in.parent, .move = in.move};
-
-        has_moved(c, &m);
-    } else {
-        core_log(c, LOG_ERR, "rank %u cannot read the event overlay.moved: %s", c->cfg.rank,
-                 err.text);
-    }
-    if (owner && !core_is_root(c))
-        restore_plan(c); /* the broker of a guest's place may have moved to its own place */
-    json_decref(owner);
-}
-
-/* Handle each move of a list. */
-static void take_moves(core_t *c, json_t *list,
-                       void (*take)(core_t *, const struct control_moved *))
-{
-    json_t *o;
-    size_t i;
-
-    json_array_foreach(list, i, o)
-    {
-        struct control_moved m = {0};
-
-        if (flux_schema_decode_json(&control_moved_schema, o, &m, NULL) == 0)
-            take(c, &m);
-        else
-            core_log(c, LOG_ERR, "rank %u cannot read which ranks have moved", c->cfg.rank);
-    }
-}
-
-void heal_take_moves(core_t *c, json_t *list)
-{
-    take_moves(c, list, has_moved);
-    restore_plan(c);
-}
-
-/* Returns whether a lost rank has to stay below the broker that has had it as a guest: orphans
- * below it are pending there, and if that broker is lost, too, the one above has to know them. */
-static bool has_orphans(const core_t *c, uint32_t rank)
-{
-    const topology_t *tree = overlay_tree(c);
-    idset_t *sub;
-    bool any;
-
-    if (topology_is_ancestor(c->topo, topology_parent(tree, rank), rank) ||
-        !(sub = topology_subtree(tree, rank)))
-        return false;
-    any = idset_intersects(sub, c->up);
-    idset_destroy(sub);
-    return any;
-}
-
-void heal_put_back(core_t *c, const idset_t *lost)
-{
-    idset_t *ranks = c->tree ? idset_intersect(lost, c->moved) : NULL;
-
-    if (ranks && (idset_add(ranks, c->unplaced) < 0 || idset_keep(ranks, c->lost) < 0))
-        core_log(c, LOG_ERR, "rank %u is out of memory for the places of lost ranks", c->cfg.rank);
-    (void)idset_subtract(c->unplaced, c->unplaced);
-    for (uint32_t r = ranks ? idset_first(ranks) : IDSET_NONE; r != IDSET_NONE;
-         r = idset_next(ranks, r)) {
-        struct control_moved m = move_of(c, r);
-
-        if (has_orphans(c, r) && idset_set(c->unplaced, r) == 0)
-            continue;
-        m.parent = topology_parent(c->topo, r);
-        m.move |= MOVES_MAX; /* the last number of this incarnation */
-        if (move(c, r, m.parent, m.move))
-            heal_tell_moved(c, &m);
-    }
-    idset_destroy(ranks);
-}
-
-bool heal_move(core_t *c, const struct control_moved *m)
-{
-    return move(c, m->rank, m->parent, m->move);
-}
-
-static void note_move(core_t *c, const struct control_moved *m)
-{
-    (void)heal_move(c, m);
-}
-
-void heal_tell_again(core_t *c)
-{
-    idset_t *ranks = idset_copy(c->moved);
-    uint32_t me = c->cfg.rank;
-
-    if (!ranks || idset_add(ranks, c->untold) < 0) { /* these may have returned to their places */
-        core_log(c, LOG_ERR, "rank %u is out of memory to report ranks that have moved", me);
-        idset_destroy(ranks);
-        return;
-    }
-    for (uint32_t r = idset_first(ranks); r != IDSET_NONE; r = idset_next(ranks, r)) {
-        struct control_moved m = move_of(c, r);
-
-        if (r != me && topology_is_ancestor(overlay_tree(c), me, r))
-            tell(c, &m);
-        else
-            (void)idset_clear(c->untold, r);
-    }
-    idset_destroy(ranks);
-}
-
-/* --- incarnations --- */
-
-void heal_up(core_t *c, const idset_t *ranks, uint32_t incarnation)
-{
-    census_note(c, ranks, incarnation);
-    if (!heal_can(c))
-        return;
-    for (uint32_t r = idset_first(ranks); r != IDSET_NONE; r = idset_next(ranks, r)) {
-        /* Some brokers may not know yet where the earlier incarnation was. */
-        if (r != 0 && move(c, r, topology_parent(c->topo, r), incarnation << MOVES_BITS))
-            (void)idset_clear(c->untold, r);
-    }
-}
-
 /* --- cards --- */
 
 void heal_welcomed(core_t *c, json_t *above, json_t *moved)
@@ -477,7 +126,7 @@ void heal_welcomed(core_t *c, json_t *above, json_t *moved)
 
     if (!heal_can(c))
         return;
-    take_moves(c, moved, note_move);
+    moves_note_list(c, moved);
     json_decref(c->above);
     c->above = json_incref(above);
     json_decref(c->cards);
@@ -516,16 +165,6 @@ bool heal_begin(core_t *c)
     return true;
 }
 
-uint32_t heal_first(const core_t *c, uint32_t rank)
-{
-    return census_incarnation(c, rank) << MOVES_BITS | 1;
-}
-
-uint32_t heal_number(const core_t *c)
-{
-    return census_incarnation(c, c->cfg.rank) << MOVES_BITS | c->moves;
-}
-
 void heal_hello(core_t *c, struct peer *p)
 {
     struct control_hello h;
@@ -543,8 +182,7 @@ void heal_hello(core_t *c, struct peer *p)
     h.incarnation = census_incarnation(c, c->cfg.rank);
     h.guest = p == c->second;
     h.session = c->session;
-    c->moves += c->moves < MOVES_MAX - 1;
-    h.move = heal_number(c);
+    h.move = moves_next(c);
     overlay_send(c, p, &control_up[CONTROL_HELLO], &h);
     free(below);
     free(keys);
@@ -612,9 +250,9 @@ void heal_over(core_t *c, const struct control_welcome *n)
     flux_watcher_stop(c->orphan_timer);
     core_log(c, LOG_NOTICE, "rank %u is below rank %u now", me, c->parent->rank);
     heal_welcomed(c, n->above, NULL);
-    move(c, me, c->parent->rank, heal_number(c));
+    moves_note(c, me, c->parent->rank, moves_number(c));
     live_arrived(c);
-    heal_tell_again(c); /* the reports may have gone to the dead parent, like reports of losses */
+    moves_tell_again(c); /* the reports may have gone to the dead parent, like reports of losses */
     event_moved(c, n->seq);
     overlay_caught_up(c, lost);
     restore_plan(c);
@@ -722,7 +360,7 @@ bool heal_child_lost(core_t *c, struct peer *p, enum rank_state how, const char 
     return heals;
 }
 
-static void settled(core_t *c, const idset_t *ranks)
+void heal_settled(core_t *c, const idset_t *ranks)
 {
     if (!c->pending)
         return;
@@ -766,7 +404,7 @@ static void arrived(core_t *c, uint32_t rank, const idset_t *below, bool knows)
     idset_t *own = topology_subtree(c->topo, rank);
     idset_t *fresh = idset_difference(below, c->up);
 
-    settled(c, below);
+    heal_settled(c, below);
     /* Its reports to the earlier parent may not have arrived here. */
     if (fresh && !idset_empty(fresh))
         join_ready(c, fresh);
@@ -799,7 +437,7 @@ void heal_moved_below(core_t *c, struct peer *p, const struct control_moved *m)
 
     /* Without `below` this is an earlier move, of which a new parent is told. */
     if (below && heal_may_report(c, p->rank, below, true) && idset_test(c->lost, m->rank) &&
-        m->move >> MOVES_BITS <= census_incarnation(c, m->rank))
+        moves_incarnation(m->move) <= census_incarnation(c, m->rank))
         deny(c, p, m->rank);
     else if (ends && idset_set(ends, m->parent) == 0 && heal_may_report(c, p->rank, ends, true) &&
              spread_is_deeper(c, m->rank, m->parent) &&
@@ -808,12 +446,12 @@ void heal_moved_below(core_t *c, struct peer *p, const struct control_moved *m)
             keys_note(c, below, m->keys);
         /* The root publishes new moves; other brokers report to the root, which may not know the
          * move yet. */
-        if (move(c, m->rank, m->parent, m->move))
-            heal_tell_moved(c, m);
+        if (moves_note(c, m->rank, m->parent, m->move))
+            moves_tell(c, m);
         else if (!core_is_root(c))
-            tell(c, m);
+            moves_report(c, m);
         /* Its new parent may have moved since then, and have named the ranks below it. */
-        if (below && move_of(c, m->rank).move == m->move &&
+        if (below && moves_last(c, m->rank).move == m->move &&
             topology_is_ancestor(overlay_tree(c), p->rank, m->parent))
             arrived(c, m->rank, below, false);
     } else {
@@ -826,7 +464,7 @@ void heal_moved_below(core_t *c, struct peer *p, const struct control_moved *m)
 void heal_not_pending(core_t *c, const idset_t *ranks)
 {
     if (c->pending && idset_intersects(c->pending, ranks)) {
-        settled(c, ranks);
+        heal_settled(c, ranks);
         route_held(c, &c->unsettled);
     }
 }
@@ -928,7 +566,7 @@ static void place_below(core_t *c, const struct peer *p, const idset_t *below)
             hmap_get_u64(c->child_by_rank, topology_next_hop(tree, c->cfg.rank, r));
 
         if (q && !q->up && topology_is_ancestor(tree, c->cfg.rank, r) &&
-            spread_is_deeper(c, r, p->rank) && heal_place(c, r, p->rank))
+            spread_is_deeper(c, r, p->rank) && moves_place(c, r, p->rank))
             tree = overlay_tree(c);
     }
 }
@@ -940,11 +578,11 @@ void heal_take_over(core_t *c, struct peer *p, const struct control_hello *h)
 
     if (below) {
         p->fresh = true;
-        move(c, p->rank, c->cfg.rank, h->move);
+        moves_note(c, p->rank, c->cfg.rank, h->move);
         place_below(c, p, below);
         core_log(c, LOG_NOTICE, "rank %u has lost its parent, and is below rank %u now", p->rank,
                  c->cfg.rank);
-        heal_tell_moved(c, &m);
+        moves_tell(c, &m);
         arrived(c, p->rank, below, !p->waited);
         core_peer_slow(c, CORE_TREE, p->rank, false); /* a note of its earlier parent */
         restore_taken(c, p);
@@ -960,9 +598,7 @@ int heal_init(core_t *c)
 {
     overlay_peer_init(&c->unsettled, c->cfg.rank, CORE_TREE);
     c->unsettled.absent = true; /* held requests are routed again, not sent */
-    if (!(c->moved = idset_create()) || !(c->elsewhere = idset_create()) ||
-        !(c->unheard = idset_create()) || !(c->untold = idset_create()) ||
-        !(c->unplaced = idset_create()) || !(c->move_of = hmap_create_u64(NULL)) ||
+    if (!(c->elsewhere = idset_create()) || !(c->unheard = idset_create()) ||
         !(c->heal_timer = flux_timer_create(c->r, heal_cb, c)) ||
         !(c->pending_timer = flux_timer_create(c->r, pending_cb, c)) ||
         !(c->passage_timer = flux_timer_create(c->r, passage_cb, c)))
@@ -979,13 +615,8 @@ void heal_destroy(core_t *c)
     flux_watcher_destroy(c->passage_timer);
     json_decref(c->above);
     json_decref(c->cards);
-    idset_destroy(c->moved);
     idset_destroy(c->pending);
     idset_destroy(c->elsewhere);
     idset_destroy(c->unheard);
-    idset_destroy(c->untold);
-    idset_destroy(c->unplaced);
     idset_destroy(c->heal_below);
-    hmap_destroy(c->move_of);
-    topology_destroy(c->tree);
 }

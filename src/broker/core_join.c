@@ -335,7 +335,7 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
         note_keys(c, h);
         if (late)
             late_take(c, p);
-        n.moved = heal_moved(c);
+        n.moved = moves_list(c);
         n.incarnations = h->below ? NULL : census_list(c);
         overlay_send(c, p, &control_down[CONTROL_WELCOME], &n);
         json_decref(n.moved);

@@ -38,7 +38,7 @@
  *     also welcomes it before the session runs, when boot_timeout has passed and the quorum is not
  *     reached: ranks that are not up yet are absent.
  *  2. From its welcome until overlay.up, the broker is below the ancestor in the trees of both, by
- *     a place without a number (heal_place()).  With overlay.up, or overlay.run if the rank is up
+ *     a place without a number (moves_place()).  With overlay.up, or overlay.run if the rank is up
  *     by then, the place becomes the first move of the new incarnation, which both number alike,
  *     and which the ancestor reports.
  *  3. If the earlier broker of the rank is pending here (core_heal.c), it is lost: its successor
@@ -181,7 +181,7 @@ void late_welcomed(core_t *c)
         return;
     core_log(c, LOG_NOTICE, "rank %u joins below rank %u, since the brokers between are not up", me,
              c->parent->rank);
-    c->late->placed = heal_place(c, me, c->parent->rank);
+    c->late->placed = moves_place(c, me, c->parent->rank);
 }
 
 /* --- the ancestor --- */
@@ -241,7 +241,7 @@ void late_take(core_t *c, struct peer *p)
     p->late = true;
     core_log(c, LOG_NOTICE, "rank %u joins below rank %u, since the brokers between are not up",
              p->rank, c->cfg.rank);
-    heal_place(c, p->rank, c->cfg.rank);
+    moves_place(c, p->rank, c->cfg.rank);
     restore_taken(c, p);
 }
 
@@ -250,7 +250,7 @@ void late_lost(core_t *c, struct peer *p)
     if (!p->late)
         return;
     p->late = false;
-    heal_place(c, p->rank, topology_parent(c->topo, p->rank));
+    moves_place(c, p->rank, topology_parent(c->topo, p->rank));
 }
 
 /* --- events --- */
@@ -294,8 +294,8 @@ static void settle(core_t *c, const idset_t *ranks)
         c->late->placed = false;
         if (c->moves == 0) { /* it has not moved on as an orphan */
             c->moves = 1;
-            own.move = heal_number(c);
-            heal_move(c, &own);
+            own.move = moves_number(c);
+            moves_apply(c, &own);
         }
     }
     for (uint32_t i = 0; i < c->nchildren; i++) {
@@ -305,9 +305,9 @@ static void settle(core_t *c, const idset_t *ranks)
         if (!p->late || !idset_test(ranks, p->rank))
             continue;
         p->late = false;
-        m.move = heal_first(c, p->rank);
-        heal_move(c, &m);
-        heal_tell_moved(c, &m);
+        m.move = moves_first(c, p->rank);
+        moves_apply(c, &m);
+        moves_tell(c, &m);
     }
 }
 

@@ -9,7 +9,7 @@
  *    overlay.run     {"up"}               all ranks are ready
  *    overlay.down    {"ranks"}            ranks were lost or have left
  *    overlay.up      {"ranks"}            ranks have come back (core_return.c)
- *    overlay.moved   {"rank","parent"}    a rank has another parent (core_heal.c)
+ *    overlay.moved   {"rank","parent"}    a rank has another parent (core_moves.c)
  *    overlay.state                        ranks join, are slow, or drain (core_live.c)
  *
  * Loss: the children of a lost child may connect to a broker above it (core_heal.c).  If they
@@ -140,7 +140,7 @@ void overlay_ranks_lost(core_t *c, const idset_t *ranks, enum rank_state how, ui
             event_publish_json(c, "overlay.down", json);
         free(json);
         log_down(c, idset_count(fresh) == 1, text, how);
-        heal_put_back(c, fresh);
+        moves_put_back(c, fresh);
     } else {
         heal_note_lost(c, fresh);
         tell_lost(c, fresh, how == RANK_LEFT, by, why);
@@ -684,7 +684,7 @@ void overlay_event(core_t *c, const flux_msg_t *event)
     if (strcmp(topic, "overlay.up") == 0)
         run = return_up(c, event);
     if (strcmp(topic, "overlay.moved") == 0)
-        heal_moved_event(c, event);
+        moves_event(c, event);
     if (run)
         join_run(c);
 }

@@ -11,6 +11,7 @@
  *     core_return.c    ranks that come back
  *     core_successor.c the successor on the ring, when its rank comes back
  *     core_heal.c      subtrees that have lost the broker above them
+ *     core_moves.c     who is below whom
  *     core_census.c    the incarnation of each rank
  *     core_view.c      what brokers that have missed events learn
  *     core_late.c      ranks that join while the broker above them is dead
@@ -208,11 +209,15 @@ struct core {
     flux_watcher_t *down_timer;
     struct courier *orders; /* requests to the root; NULL until the first */
 
+    /* core_moves.c */
+    topology_t *tree;  /* the present tree; NULL: the shape */
+    idset_t *moved;    /* ranks with another parent than in the shape */
+    hmap_t *move_of;   /* rank -> number of its latest move that is known here */
+    uint32_t moves;    /* number of moves of this broker */
+    idset_t *unplaced; /* the root: lost guests that were not put back yet */
+    idset_t *untold;   /* have moved below this broker, and no event has told that yet */
+
     /* core_heal.c */
-    topology_t *tree;    /* the present tree; NULL: the shape */
-    idset_t *moved;      /* ranks with another parent than in the shape */
-    hmap_t *move_of;     /* rank -> number of its latest move that is known here */
-    uint32_t moves;      /* number of moves of this broker */
     json_t *above;       /* cards of the parent and its ancestors; NULL: none */
     json_t *cards;       /* cards of this broker and its ancestors, for its children; NULL: none */
     bool healing;        /* the parent is lost: this broker looks for another one ... */
@@ -221,8 +226,6 @@ struct core {
     idset_t *pending;    /* ranks below a lost child that may connect here; NULL: none */
     struct peer unsettled; /* `held`: requests to pending or expected ranks */
     idset_t *unheard;      /* ranks reported as lost by this broker, but not by an event yet */
-    idset_t *unplaced;     /* the root: lost guests that were not put back yet */
-    idset_t *untold;       /* have moved below this broker, and no event has told that yet */
     idset_t *elsewhere;    /* have moved out of this subtree, or had before this broker joined */
     flux_watcher_t *heal_timer;
     flux_watcher_t *pending_timer;
@@ -420,7 +423,6 @@ int heal_init(core_t *c);
 void heal_destroy(core_t *c);
 bool heal_can(const core_t *c); /* can subtrees move to another parent in this session? */
 bool heal_now(const core_t *c); /* ... and may this broker do so in its state? */
-const topology_t *overlay_tree(const core_t *c); /* the shape, with the ranks that have moved */
 /* Handle the loss of the parent.  Returns true if this broker looks for another one. */
 bool heal_begin(core_t *c);
 void heal_next(core_t *c, const char *why); /* the ancestor that was tried cannot be reached */
@@ -429,17 +431,11 @@ void heal_over(core_t *c, const struct control_welcome *n); /* ... has welcomed 
 void heal_stop(core_t *c);
 /* Keep the cards, and the ranks that have moved, from a welcome; at the root both are NULL. */
 void heal_welcomed(core_t *c, json_t *above, json_t *moved);
-/* Return an array of struct control_moved, which the caller releases.  NULL: none, or ENOMEM. */
-json_t *heal_moved(const core_t *c);
-/* Likewise, with ranks that have returned to their places.  NULL: ENOMEM. */
-json_t *heal_all_moves(const core_t *c);
-void heal_take_moves(core_t *c, json_t *list); /* the session counts these ranks as moved */
 /* Handle the loss of a child.  Returns true if only the ranks below it that are not up are lost
  * with it now, and this broker waits for the others. */
 bool heal_child_lost(core_t *c, struct peer *p, enum rank_state how, const char *why);
 void heal_here(core_t *c, const idset_t *ranks); /* these ranks are in this subtree (again) */
 void heal_late(core_t *c); /* this broker has joined late: ranks of its subtree are elsewhere */
-void heal_gave_up(core_t *c, uint32_t rank); /* this rank, and those below it, are elsewhere */
 /* Returns whether these ranks may be below a child, or another rank below this broker: they belong
  * there, or have moved there.  `moving`: or they are anywhere below this broker, since the report
  * of the move may be lost. */
@@ -455,21 +451,8 @@ bool heal_must_wait(core_t *c, const struct peer *p);
 void heal_way_ended(core_t *c, bool late); /* a child is lost, or `late`: check orphans */
 void heal_take_over(core_t *c, struct peer *p, const struct control_hello *h);
 void heal_not_pending(core_t *c, const idset_t *ranks); /* these ranks are lost, or have arrived */
-void heal_put_back(core_t *c, const idset_t *lost);     /* the root: likewise */
+void heal_settled(core_t *c, const idset_t *ranks);     /* likewise; what is held stays so */
 void heal_moved_below(core_t *c, struct peer *p, const struct control_moved *m);
-void heal_moved_event(core_t *c, const flux_msg_t *event);
-void heal_up(core_t *c, const idset_t *ranks, uint32_t incarnation); /* according to an event */
-
-/* Note in the tree that a rank, and all ranks below it, are below this parent.  Returns false
- * without memory, which is logged. */
-bool heal_place(core_t *c, uint32_t rank, uint32_t parent);
-/* Note a move, unless a later one of this rank is known. */
-bool heal_move(core_t *c, const struct control_moved *m);
-/* Report a move to the parent, and again to each later one until an event tells it. */
-void heal_tell_moved(core_t *c, const struct control_moved *m);
-/* Another broker reports the move of this rank: report it to each later parent, likewise. */
-void heal_note_moved(core_t *c, uint32_t rank);
-void heal_tell_again(core_t *c); /* tell a new parent the moves of the ranks below */
 void heal_hello(core_t *c, struct peer *p);
 /* Note that the loss of `ranks` was reported to the parent: it is repeated until an event announces
  * it. */
@@ -478,10 +461,44 @@ void heal_note_lost(core_t *c, const idset_t *ranks);
 void heal_announced(core_t *c, const idset_t *ranks);
 /* An event has announced the loss of these ranks; NULL: of all. */
 void heal_heard(core_t *c, const idset_t *ranks);
+
+/* core_moves.c */
+int moves_init(core_t *c);
+void moves_destroy(core_t *c);
+const topology_t *overlay_tree(const core_t *c); /* the shape, with the ranks that have moved */
+/* Note in the tree that a rank, and all ranks below it, are below this parent.  Returns false
+ * without memory, which is logged. */
+bool moves_place(core_t *c, uint32_t rank, uint32_t parent);
+/* Note a move of this number.  Returns false if it, or a later one of this rank, is known, or
+ * without memory. */
+bool moves_note(core_t *c, uint32_t rank, uint32_t parent, uint32_t number);
+bool moves_apply(core_t *c, const struct control_moved *m); /* likewise */
+void moves_note_list(core_t *c, json_t *list);              /* likewise, of each of a list */
+/* Return the last move of a rank that is known here. */
+struct control_moved moves_last(const core_t *c, uint32_t rank);
+/* Return an array of struct control_moved, which the caller releases.  NULL: none, or ENOMEM. */
+json_t *moves_list(const core_t *c);
+/* Likewise, with ranks that have returned to their places.  NULL: ENOMEM. */
+json_t *moves_list_all(const core_t *c);
+void moves_take(core_t *c, json_t *list); /* the session counts these ranks as moved */
+void moves_event(core_t *c, const flux_msg_t *event);
+void moves_up(core_t *c, const idset_t *ranks, uint32_t incarnation); /* according to an event */
+void moves_gave_up(core_t *c, uint32_t rank); /* this rank, and those below it, are elsewhere */
+void moves_put_back(core_t *c, const idset_t *lost); /* the root: these ranks are lost */
+/* Report a move to the parent, if there is one; the root publishes it. */
+void moves_report(core_t *c, const struct control_moved *m);
+/* Report a move to the parent, and again to each later one until an event tells it. */
+void moves_tell(core_t *c, const struct control_moved *m);
+/* Another broker reports the move of this rank: report it to each later parent, likewise. */
+void moves_remember(core_t *c, uint32_t rank);
+void moves_tell_again(core_t *c); /* tell a new parent the moves of the ranks below */
 /* Return the number of the first move of the present incarnation of a rank. */
-uint32_t heal_first(const core_t *c, uint32_t rank);
+uint32_t moves_first(const core_t *c, uint32_t rank);
 /* Return the number of the latest move of this broker, as in its hello. */
-uint32_t heal_number(const core_t *c);
+uint32_t moves_number(const core_t *c);
+uint32_t moves_next(core_t *c); /* the number of another move of this broker */
+/* Return the incarnation that has made the move of this number. */
+uint32_t moves_incarnation(uint32_t number);
 
 /* core_census.c: what events, and the welcome, say of all ranks */
 int census_init(core_t *c);

@@ -446,13 +446,13 @@ static void give(core_t *c, const struct control_moved *m)
     struct peer *child = r->child;
     struct peer *to = r->to;
 
-    if (!heal_move(c, m)) {
+    if (!moves_apply(c, m)) {
         give_up(c, "its change of parents is not its latest");
         return;
     }
     r->child = r->to = NULL;
     if (to->is_child)
-        heal_tell_moved(c, m);
+        moves_tell(c, m);
     send_given(c, to, m->rank, m->parent, m->move);
     send_moved(c, child, &control_down[CONTROL_GIVEN], m->rank, m->parent, m->move);
     child->up = child->event_up = false;
@@ -471,7 +471,7 @@ static void give(core_t *c, const struct control_moved *m)
             (void)idset_set(a->moved, m->rank);
     }
     if (!to->is_child)
-        heal_gave_up(c, m->rank);
+        moves_gave_up(c, m->rank);
     route_held(c, child);
 }
 
@@ -590,14 +590,14 @@ void restore_hello(core_t *c, struct peer *p, const struct control_hello *h)
 static void took(core_t *c, struct peer *p, const struct control_moved *m, const idset_t *below)
 {
     const struct control_moved own = {.rank = p->rank, .parent = c->cfg.rank, .move = m->move};
-    bool fresh = heal_move(c, &own);
+    bool fresh = moves_apply(c, &own);
 
     /* A guest that loses the earlier parent before it hears of this looks for another parent. */
     p->fresh = p->arriving;
     if (fresh && p->raised)
-        heal_tell_moved(c, &own);
+        moves_tell(c, &own);
     else if (fresh)
-        heal_note_moved(c, p->rank); /* the one that gave it may die with its report */
+        moves_remember(c, p->rank); /* the one that gave it may die with its report */
     if (below)
         heal_here(c, below);
     if (below && !p->raised && (idset_subtract(c->lost, below) < 0 || idset_add(c->up, below) < 0))
@@ -722,7 +722,7 @@ void restore_drained(core_t *c)
     if (r->welcomed && !r->leaving && core_event_seq(c) >= r->seq) {
         r->leaving = true;
         send_moved(c, c->parent, &control_up[CONTROL_LEAVING], c->cfg.rank, c->second->rank,
-                   heal_number(c));
+                   moves_number(c));
         c->parent->up = false;
     }
 }
@@ -769,12 +769,12 @@ static void change(core_t *c, const struct control_moved *m)
     old->held_count = old->held_bytes = 0;
     c->parent->up = true;
     heal_welcomed(c, r->above, NULL);
-    heal_move(c, &own);
+    moves_apply(c, &own);
     if (below)
         overlay_send(c, c->parent, &control_up[CONTROL_ARRIVED], &own);
     free(below);
     free(keys);
-    heal_tell_again(c);
+    moves_tell_again(c);
     event_moving(c);
     event_moved(c, r->ahead);
     go_on(c);
@@ -837,7 +837,7 @@ void restore_given_cb(core_t *c, struct peer *p, const void *in, const flux_msg_
         if (r->leaving) {
             c->parent->up = true;
             if (!idset_empty(c->untold))
-                heal_tell_again(c);
+                moves_tell_again(c);
             go_on(c);
         }
     } else if (c->second && m->parent == c->second->rank && r->leaving) {

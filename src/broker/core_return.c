@@ -220,7 +220,7 @@ bool return_up(core_t *c, const flux_msg_t *event)
     bool run = own && (!in.state || strcmp(in.state, core_state_name(CORE_RUN)) == 0);
 
     if (ranks) {
-        heal_up(c, ranks, in.incarnation);
+        moves_up(c, ranks, in.incarnation);
         return_is_up(c, ranks, lost);
     }
     idset_destroy(lost);

@@ -7,7 +7,7 @@
  *    this rank          the local service; else ENOSYS
  *    the root           FLUX_NODEID_ROOT: the broker with this role
  *    another rank       the tree neighbor on the way, which is known by the shape and the ranks
- *                       that have moved (core_heal.c); along the ring if the request asks for it
+ *                       that have moved (core_moves.c); along the ring if the request asks for it
  *                       (FLUX_MSGF_RING), or if the tree is broken there; else EHOSTUNREACH.
  *                       To the parent if the rank may be pending at a broker above (core_heal.c)
  *

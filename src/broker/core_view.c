@@ -11,7 +11,7 @@
  *    run             the session runs
  *    gone            the ranks that are not up (core_census.c)
  *    incarnations    of all ranks whose incarnation is above 1
- *    moved           the last move of each rank that has ever moved (core_heal.c)
+ *    moved           the last move of each rank that has ever moved (core_moves.c)
  *
  * The receiver compares this with what it knew, and handles the difference like the events: first
  * the later incarnations and the moves, next the ranks that are down, then those that are up.  A
@@ -43,7 +43,7 @@ int view_send(core_t *c, struct peer *child, uint64_t to)
                                .run = core_session_runs(c),
                                .gone = gone,
                                .incarnations = census_list(c),
-                               .moved = heal_all_moves(c)};
+                               .moved = moves_list_all(c)};
     int rc = -1;
 
     if (gone && out.moved)
@@ -106,7 +106,7 @@ void view_take(core_t *c, const struct control_skip *in)
     } else {
         c->view = in->seq;
         census_take(c, in->incarnations);
-        heal_take_moves(c, in->moved);
+        moves_take(c, in->moved);
         return_is_down(c, down, false);
         return_is_up(c, up, gone);
         if (in->run && !idset_test(gone, c->cfg.rank))

@@ -1,0 +1,420 @@
+/* core_moves.c - who is below whom: the tree as it is, and its changes.
+ *
+ * Purpose: the shape says where a rank belongs.  A rank that has moved has another parent than in
+ * the shape: it has lost its own one (core_heal.c), returns to its place (core_restore.c), or was
+ * given to a host (core_spread.c).
+ *
+ * Tree: this file keeps a tree with the ranks that have moved beside the shape (overlay_tree()).
+ * Each broker changes its own tree when it takes over a child, or gives it back, when a broker
+ * below it reports a move, and when the event overlay.moved arrives.  The root, which publishes
+ * that event, puts a rank back into its place in the shape when the rank is lost or leaves; a guest
+ * only when no orphan is below it any longer.
+ *
+ * Number: each rank numbers its moves: its incarnation in the high bits, and a count in the low
+ * ones.  The root has the last number of an incarnation, for the return of a lost rank to its
+ * place.
+ *
+ * Invariants:
+ *  1. The number of the last move of a rank that is known never goes back: a report that arrives
+ *     late is ignored.
+ *  2. A report of a move may die with the broker that passes it on.  So each broker that has
+ *     reported the move of a rank, and the parent that this rank has moved to, report it again to
+ *     each later parent of theirs, until an event tells the move, or the loss of the rank.
+ *  3. Each broker is deeper in the shape than its parent (core_spread.c), so the tree stays a tree,
+ *     in whatever order moves become known.
+ *
+ * Failure: without memory for a new tree, messages are routed by the shape, and some ranks may be
+ * unreachable; that is logged.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control_wire.h"
+#include "core_private.h"
+#include "libflux/overlay_wire.h"
+
+/* A number of a move has the incarnation in its high bits, and a count of its moves in these low
+ * bits. */
+#define MOVES_BITS 16
+#define MOVES_MAX ((1u << MOVES_BITS) - 1)
+
+const topology_t *overlay_tree(const core_t *c)
+{
+    return c->tree ? c->tree : c->topo;
+}
+
+/* --- the tree --- */
+
+/* Change the tree, and the set of moved ranks.  If this fails (-1, errno), both are unchanged. */
+static int change_tree(core_t *c, uint32_t rank, uint32_t parent)
+{
+    bool home = topology_parent(c->topo, rank) == parent;
+    bool before = idset_test(c->moved, rank);
+
+    if (!c->tree && !(c->tree = topology_create_over(c->topo)))
+        return -1;
+    if (!home && idset_set(c->moved, rank) < 0)
+        return -1;
+    if (topology_move(c->tree, rank, parent) < 0) {
+        if (!before)
+            (void)idset_clear(c->moved, rank);
+        return -1;
+    }
+    return home ? idset_clear(c->moved, rank) : 0;
+}
+
+bool moves_place(core_t *c, uint32_t rank, uint32_t parent)
+{
+    if (topology_parent(overlay_tree(c), rank) != parent && change_tree(c, rank, parent) < 0) {
+        core_log(c, LOG_ERR, "rank %u cannot note that rank %u is below rank %u: %s", c->cfg.rank,
+                 rank, parent, strerror(errno));
+        return false;
+    }
+    if (idset_empty(c->moved)) {
+        topology_destroy(c->tree);
+        c->tree = NULL;
+    }
+    return true;
+}
+
+/* Note that the rank, and all ranks below it, are below this parent since the move of this number.
+ * Returns false if this move or a later one is known already. */
+bool moves_note(core_t *c, uint32_t rank, uint32_t parent, uint32_t number)
+{
+    if (number <= (uintptr_t)hmap_get_u64(c->move_of, rank) || !moves_place(c, rank, parent))
+        return false;
+    if (hmap_put_u64(c->move_of, rank, (void *)(uintptr_t)number) < 0)
+        core_log(c, LOG_ERR, "rank %u is out of memory for the number of a move of rank %u",
+                 c->cfg.rank, rank);
+    return true;
+}
+
+/* Return the last move of a rank that is known here. */
+struct control_moved moves_last(const core_t *c, uint32_t rank)
+{
+    uint32_t number = (uint32_t)(uintptr_t)hmap_get_u64(c->move_of, rank);
+
+    return (struct control_moved){
+        .rank = rank, .parent = topology_parent(overlay_tree(c), rank), .move = number};
+}
+
+/* Add the last move of a rank. */
+static int list_move(const core_t *c, json_t *list, uint32_t rank)
+{
+    struct control_moved m = moves_last(c, rank);
+
+    return json_array_append_new(list, flux_schema_encode_json(&control_moved_schema, &m));
+}
+
+json_t *moves_list(const core_t *c)
+{
+    json_t *list;
+
+    if (idset_empty(c->moved) || !(list = json_array()))
+        return NULL;
+    for (uint32_t r = idset_first(c->moved); r != IDSET_NONE; r = idset_next(c->moved, r)) {
+        if (list_move(c, list, r) < 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+json_t *moves_list_all(const core_t *c)
+{
+    json_t *list = json_array();
+    size_t pos = 0;
+    uint64_t rank;
+    void *number;
+
+    while (list && hmap_next(c->move_of, &pos, NULL, &rank, &number)) {
+        if (list_move(c, list, (uint32_t)rank) < 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    return list;
+}
+
+/* Report a move: the root publishes it, and every other broker reports it to its parent, if it has
+ * one. */
+void moves_report(core_t *c, const struct control_moved *m)
+{
+    struct overlay_moved body = {m->rank, m->parent, m->move, 0};
+    char *json = NULL;
+
+    if (core_is_root(c)) {
+        body.map = sessmap_moved(c->map);
+        if ((json = flux_schema_encode(&overlay_moved_schema, &body)))
+            event_publish_json(c, "overlay.moved", json);
+        if (!idset_empty(c->unplaced))
+            moves_put_back(c, c->unplaced);
+    } else if (c->parent->up) {
+        overlay_send(c, c->parent, &control_up[CONTROL_MOVED], m);
+    }
+    free(json);
+}
+
+void moves_remember(core_t *c, uint32_t rank)
+{
+    if (!core_is_root(c) && idset_set(c->untold, rank) < 0)
+        core_log(c, LOG_ERR, "rank %u is out of memory to note a rank that has moved", c->cfg.rank);
+}
+
+void moves_tell(core_t *c, const struct control_moved *m)
+{
+    moves_remember(c, m->rank);
+    moves_report(c, m);
+}
+
+/* --- moves that are heard of --- */
+
+/* Note that a rank of this subtree has moved to a parent elsewhere, with the ranks below it. */
+static void moved_away(core_t *c, const idset_t *sub)
+{
+    if (idset_subtract(c->up, sub) < 0 || idset_subtract(c->unreported, sub) < 0 ||
+        idset_add(c->elsewhere, sub) < 0)
+        core_log(c, LOG_ERR, "rank %u is out of memory to note that ranks are elsewhere",
+                 c->cfg.rank);
+    heal_settled(c, sub);
+    route_held(c, &c->unsettled);
+}
+
+void moves_gave_up(core_t *c, uint32_t rank)
+{
+    idset_t *sub = topology_subtree(overlay_tree(c), rank);
+
+    if (sub)
+        moved_away(c, sub);
+    else
+        core_log(c, LOG_ERR, "rank %u is out of memory to note that rank %u is elsewhere",
+                 c->cfg.rank, rank);
+    idset_destroy(sub);
+}
+
+static void lives_elsewhere(core_t *c, uint32_t rank)
+{
+    if (idset_clear(c->lost, rank) < 0 || idset_clear(c->unheard, rank) < 0)
+        core_log(c, LOG_ERR, "rank %u is out of memory to note that rank %u lives", c->cfg.rank,
+                 rank);
+}
+
+/* Remove from `sub`, which moves, the ranks below lost ranks that are pending here: by the events
+ * these are below it, but they have a move of their own when they connect anywhere. */
+static void keep_pending(const core_t *c, idset_t *sub)
+{
+    idset_t *all = c->pending && idset_intersects(sub, c->pending) ? idset_copy(sub) : NULL;
+
+    for (uint32_t r = all ? idset_first(all) : IDSET_NONE; r != IDSET_NONE;
+         r = idset_next(all, r)) {
+        idset_t *below = census_is_gone(c, r) ? topology_subtree(overlay_tree(c), r) : NULL;
+
+        if (below && idset_keep(below, c->pending) == 0)
+            (void)idset_subtract(sub, below);
+        idset_destroy(below);
+    }
+    idset_destroy(all);
+}
+
+/* The session counts this rank as moved. */
+static void has_moved(core_t *c, const struct control_moved *m)
+{
+    uint32_t me = c->cfg.rank;
+    idset_t *sub = NULL;
+
+    if (m->rank != me && !topology_is_ancestor(overlay_tree(c), me, m->parent) &&
+        (topology_is_ancestor(overlay_tree(c), me, m->rank) ||
+         (c->pending && idset_test(c->pending, m->rank))))
+        sub = topology_subtree(overlay_tree(c), m->rank);
+    if (m->move >= moves_last(c, m->rank).move)
+        (void)idset_clear(c->untold, m->rank); /* else it is told once more */
+    if (moves_note(c, m->rank, m->parent, m->move)) {
+        bool put_back = (m->move & MOVES_MAX) == MOVES_MAX;
+
+        if (!put_back && !core_is_root(c)) /* it lives, though the connection to it was lost here */
+            lives_elsewhere(c, m->rank);
+        /* A lost rank is put back into its place: its orphans still wait here. */
+        if (sub && c->pending && put_back)
+            (void)idset_subtract(sub, c->pending);
+        else if (sub)
+            keep_pending(c, sub);
+        if (sub)
+            moved_away(c, sub);
+    }
+    idset_destroy(sub);
+}
+
+void moves_event(core_t *c, const flux_msg_t *event)
+{
+    struct overlay_moved in = {0};
+    errmsg_t err = {""};
+    size_t len;
+    const char *json = flux_msg_payload(event, &len);
+    json_t *owner = flux_schema_decode(&overlay_moved_schema, json ? json : "", len, &in, &err);
+
+    if (owner) {
+        struct control_moved m = {.rank = in.rank, .parent = in.parent, .move = in.move};
+
+        has_moved(c, &m);
+    } else {
+        core_log(c, LOG_ERR, "rank %u cannot read the event overlay.moved: %s", c->cfg.rank,
+                 err.text);
+    }
+    if (owner && !core_is_root(c))
+        restore_plan(c); /* the broker of a guest's place may have moved to its own place */
+    json_decref(owner);
+}
+
+/* Handle each move of a list. */
+static void take_moves(core_t *c, json_t *list,
+                       void (*take)(core_t *, const struct control_moved *))
+{
+    json_t *o;
+    size_t i;
+
+    json_array_foreach(list, i, o)
+    {
+        struct control_moved m = {0};
+
+        if (flux_schema_decode_json(&control_moved_schema, o, &m, NULL) == 0)
+            take(c, &m);
+        else
+            core_log(c, LOG_ERR, "rank %u cannot read which ranks have moved", c->cfg.rank);
+    }
+}
+
+void moves_take(core_t *c, json_t *list)
+{
+    take_moves(c, list, has_moved);
+    restore_plan(c);
+}
+
+/* Returns whether a lost rank has to stay below the broker that has had it as a guest: orphans
+ * below it are pending there, and if that broker is lost, too, the one above has to know them. */
+static bool has_orphans(const core_t *c, uint32_t rank)
+{
+    const topology_t *tree = overlay_tree(c);
+    idset_t *sub;
+    bool any;
+
+    if (topology_is_ancestor(c->topo, topology_parent(tree, rank), rank) ||
+        !(sub = topology_subtree(tree, rank)))
+        return false;
+    any = idset_intersects(sub, c->up);
+    idset_destroy(sub);
+    return any;
+}
+
+void moves_put_back(core_t *c, const idset_t *lost)
+{
+    idset_t *ranks = c->tree ? idset_intersect(lost, c->moved) : NULL;
+
+    if (ranks && (idset_add(ranks, c->unplaced) < 0 || idset_keep(ranks, c->lost) < 0))
+        core_log(c, LOG_ERR, "rank %u is out of memory for the places of lost ranks", c->cfg.rank);
+    (void)idset_subtract(c->unplaced, c->unplaced);
+    for (uint32_t r = ranks ? idset_first(ranks) : IDSET_NONE; r != IDSET_NONE;
+         r = idset_next(ranks, r)) {
+        struct control_moved m = moves_last(c, r);
+
+        if (has_orphans(c, r) && idset_set(c->unplaced, r) == 0)
+            continue;
+        m.parent = topology_parent(c->topo, r);
+        m.move |= MOVES_MAX; /* the last number of this incarnation */
+        if (moves_note(c, r, m.parent, m.move))
+            moves_tell(c, &m);
+    }
+    idset_destroy(ranks);
+}
+
+bool moves_apply(core_t *c, const struct control_moved *m)
+{
+    return moves_note(c, m->rank, m->parent, m->move);
+}
+
+static void note_move(core_t *c, const struct control_moved *m)
+{
+    (void)moves_apply(c, m);
+}
+
+void moves_note_list(core_t *c, json_t *list)
+{
+    take_moves(c, list, note_move);
+}
+
+void moves_tell_again(core_t *c)
+{
+    idset_t *ranks = idset_copy(c->moved);
+    uint32_t me = c->cfg.rank;
+
+    if (!ranks || idset_add(ranks, c->untold) < 0) { /* these may have returned to their places */
+        core_log(c, LOG_ERR, "rank %u is out of memory to report ranks that have moved", me);
+        idset_destroy(ranks);
+        return;
+    }
+    for (uint32_t r = idset_first(ranks); r != IDSET_NONE; r = idset_next(ranks, r)) {
+        struct control_moved m = moves_last(c, r);
+
+        if (r != me && topology_is_ancestor(overlay_tree(c), me, r))
+            moves_report(c, &m);
+        else
+            (void)idset_clear(c->untold, r);
+    }
+    idset_destroy(ranks);
+}
+
+/* --- incarnations --- */
+
+void moves_up(core_t *c, const idset_t *ranks, uint32_t incarnation)
+{
+    census_note(c, ranks, incarnation);
+    if (!heal_can(c))
+        return;
+    for (uint32_t r = idset_first(ranks); r != IDSET_NONE; r = idset_next(ranks, r)) {
+        /* Some brokers may not know yet where the earlier incarnation was. */
+        if (r != 0 && moves_note(c, r, topology_parent(c->topo, r), incarnation << MOVES_BITS))
+            (void)idset_clear(c->untold, r);
+    }
+}
+
+uint32_t moves_first(const core_t *c, uint32_t rank)
+{
+    return census_incarnation(c, rank) << MOVES_BITS | 1;
+}
+
+uint32_t moves_number(const core_t *c)
+{
+    return census_incarnation(c, c->cfg.rank) << MOVES_BITS | c->moves;
+}
+
+uint32_t moves_next(core_t *c)
+{
+    c->moves += c->moves < MOVES_MAX - 1;
+    return moves_number(c);
+}
+
+uint32_t moves_incarnation(uint32_t number)
+{
+    return number >> MOVES_BITS;
+}
+
+/* --- start and end --- */
+
+int moves_init(core_t *c)
+{
+    return (c->moved = idset_create()) && (c->untold = idset_create()) &&
+                   (c->unplaced = idset_create()) && (c->move_of = hmap_create_u64(NULL))
+               ? 0
+               : -1;
+}
+
+void moves_destroy(core_t *c)
+{
+    idset_destroy(c->moved);
+    idset_destroy(c->untold);
+    idset_destroy(c->unplaced);
+    hmap_destroy(c->move_of);
+    topology_destroy(c->tree);
+}
