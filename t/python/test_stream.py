@@ -479,7 +479,11 @@ class StreamTest(Case):
             self.fails(errno.EEXIST, self.h.stream_writer, "py.d")
             out.put("x", b"")
             self.fails(errno.EEXIST, out.put, "x", b"")
-            self.assertRaises(TypeError, out.put, "y", [1])
+            for wrong in (None, object(), ["a"], {"a": 1}):
+                with self.assertRaisesRegex(TypeError, "variable 'y': "):
+                    out.put("y", wrong)
+            with self.assertRaisesRegex(OverflowError, "variable 'y': .* 64 bits"):
+                out.put("y", 1 << 64)
         out.close()
         self.assertTrue(out.closed)
         self.fails(errno.ECANCELED, out.put, "z", b"")
@@ -566,6 +570,38 @@ class StreamTest(Case):
                 text = child.communicate(timeout=120)[1]
                 self.assertIn("KeyboardInterrupt", text)
                 self.assertNotIn("FluxError", text)
+
+    def test_plain(self):
+        """numbers, texts, lists, and arrays that are not contiguous, without NumPy"""
+        values = {
+            "int": (3, "i64"),
+            "negative": (-(1 << 63), "i64"),
+            "large": ((1 << 64) - 1, "u64"),
+            "float": (3.5, "f64"),
+            "bool": (True, "bool"),
+            "ints": ([1, -2, 3], "i64"),
+            "mixed": ([1, 2.5], "f64"),
+            "bools": ([True, False], "bool"),
+        }
+        codes = {"i32": "i", "i64": "q", "u64": "Q", "f64": "d", "bool": "?"}
+        stride = memoryview(array.array("i", range(10)))[::3]
+
+        def got(name):
+            kind = step.inquire(name, 0).type
+            return kind, memoryview(bytes(step[name])).cast(codes[kind]).tolist()
+
+        with self.h.stream_writer("py.p") as out, self.h.stream_reader("py.p") as steps:
+            for name, (value, _) in values.items():
+                out.put(name, value)
+            out.put("text", "Grüße")
+            out.put("stride", stride)
+            out.end_step()
+            step = steps.begin_step(timeout=60)
+            for name, (value, kind) in values.items():
+                with self.subTest(name):
+                    self.assertEqual(got(name), (kind, value if isinstance(value, list) else [value]))
+            self.assertEqual(bytes(step["text"]).decode(), "Grüße")
+            self.assertEqual(got("stride"), ("i32", [0, 3, 6, 9]))
 
     def test_left(self):
         """a program ends without closing its stream, in order, by an exception, and in garbage"""
@@ -717,11 +753,17 @@ gc.collect()
             out.put("one", numpy.array(5.5))
             out.put("G", made, shape=(3, 4, 5))
             out.put("GF", numpy.asfortranarray(made), shape=(3, 4, 5))
-            self.assertRaises(TypeError, out.put, "x", made.astype(">f8"))
+            out.put("other", made.astype(">f8"))
+            out.put("stride", made[:, ::2])
+            out.put("nested", [[1, 2], [3, 4]])
+            out.put("complex", 1 + 2j)
             self.assertRaises(TypeError, out.put, "x", numpy.array(["text"]))
-            self.assertRaises((BufferError, ValueError), out.put, "x", made[:, ::2])
             out.end_step()
             step = steps.begin_step(timeout=60)
+            self.assertTrue((step.array("other") == made).all())
+            self.assertTrue((step.array("stride") == made[:, ::2]).all())
+            self.assertEqual(step.array("nested").tolist(), [[1, 2], [3, 4]])
+            self.assertEqual(step.array("complex"), 1 + 2j)
             for kind in kinds:
                 got = step.array(kind)
                 self.assertEqual(got.dtype, numpy.dtype(kind))

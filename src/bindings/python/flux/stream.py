@@ -33,7 +33,7 @@ from typing import (
     Union,
 )
 
-from . import _c
+from . import _c, elements
 from ._libflux import ffi, lib
 from .errors import FluxError, fail_with, make_error
 from .records import RecordFormat
@@ -45,11 +45,8 @@ __all__ = ["Recording", "StreamReader", "StreamWriter", "Step", "Variable"]
 
 # libstream waits in one call, which a signal does not end: look for signals as often.
 _SLICE = 0.5
-_MAX_DIMS = 16
 _FORMATS_MAX = 256  # formats of records that a reader keeps
-# Kinds of elements: of the buffer protocol, and NumPy's names for those of libstream.
-_KINDS = {"b": "i", "h": "i", "i": "i", "l": "i", "q": "i", "n": "i"}
-_KINDS.update({kind.upper(): "u" for kind in _KINDS}, e="f", f="f", d="f", Zf="c", Zd="c")
+# NumPy's names for elements of libstream.
 _NUMPY = {"bool": "?", "char": "S1", "bytes": "V1"}
 
 
@@ -203,7 +200,8 @@ class StreamWriter(_Stream):
         pinned: bool = False,
         format: Union[RecordFormat, str, type, None] = None,
     ) -> None:
-        """Add a variable to the step: an array of NumPy, an array.array, a memoryview, or bytes.
+        """Add a variable to the step: an array of NumPy, an array.array, a memoryview, bytes, a
+        number, a text, or a list of numbers.
 
         With a `format`, `data` is a record (a dict, or an instance of a dataclass), or a list of
         records, which are copied now; the format may also be a dataclass, or a text (`RecordFormat`).
@@ -211,7 +209,8 @@ class StreamWriter(_Stream):
 
         Arrays keep their type and shape; bytes are bytes. With `shape` and `offset`, the array is a
         piece of a global array of that shape, and begins there. Data are read by `end_step()`, and
-        must not change until then. The newest value of a variable that is `pinned`, in this step or
+        must not change until then; arrays that are not contiguous, or in the other byte order, are
+        copied now. The newest value of a variable that is `pinned`, in this step or
         one before, is found in each step from now on, also by readers that join later
         (flux_stream_pin(3)).
         """
@@ -256,6 +255,7 @@ class StreamWriter(_Stream):
     def _put_elements(self, variable: str, name: bytes, data, shape, offset) -> None:
         pointer = self._pointer()
         err = ffi.new("errmsg_t *")
+        data = elements.plain(variable, data)
         plain = isinstance(data, (bytes, bytearray))
         if plain and (shape is not None or offset is not None):
             raise TypeError("bytes are not a piece of an array")
@@ -267,7 +267,7 @@ class StreamWriter(_Stream):
             kept: Any = buffer
         else:
             array = ffi.new("struct flux_stream_array *")
-            kind = ffi.new("char[]", _element(view).encode())
+            kind = ffi.new("char[]", elements.element(view).encode())
             count = ffi.new("uint64_t[]", view.shape)
             place = [ffi.NULL, ffi.NULL]
             if shape is not None:
@@ -780,18 +780,3 @@ class Step:
 
     def __repr__(self) -> str:
         return f"<flux.Step {self.number} of {self._reader.name!r}>"
-
-
-def _element(view: memoryview) -> str:
-    """The type of elements of a buffer, as libstream names it."""
-    match = re.fullmatch(r"[@=<]?(Z?\w|\?)", view.format)
-    letter = match[1] if match else ""
-    if letter == "?":
-        return "bool"
-    if letter == "c":
-        return "char"
-    if letter not in _KINDS:
-        raise TypeError(f"elements of the format '{view.format}' cannot be put into a stream")
-    if view.ndim > _MAX_DIMS:
-        raise ValueError(f"an array has at most {_MAX_DIMS} dimensions")
-    return f"{_KINDS[letter]}{8 * view.itemsize}"
