@@ -16,6 +16,26 @@ listens() { # NAME
     return 1
 }
 
+# The capability of a reader does not depend on what the clocks of hosts show.
+preload=$BUILDDIR/t/job/.libs/wallclock.so
+[ -e "$preload" ] || bail "no $preload: make check builds it"
+case ${FLUX_TEST_SANITIZERS-} in
+*address*) preload="$(gcc -print-file-name=libasan.so) $preload" ;;
+esac
+hold 2 --set=modules=log,barrier,stream
+for seconds in 100000 -100000; do
+    echo $seconds >clock
+    LD_PRELOAD=$preload WALLCLOCK=$PWD/clock peer w 1 write clock 3 0 1 ready=1
+    opened w
+    FLUX_STREAM_TRANSPORT=tcp peer r 0 read clock
+    opened r
+    go w
+    ended r
+    is "$last" "0-2 3 the end " "a reader joins a writer whose clock is wrong by $seconds s"
+    wait "${pid[w]}"
+done
+release
+
 # One broker: nobody can be elsewhere.
 hold 1 --set=modules=log,barrier,stream
 peer w 0 write alone 1 0 1 ready=1

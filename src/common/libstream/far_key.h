@@ -19,7 +19,7 @@
 struct far_grant {
     const char *stream;
     uint64_t reader;  /* its number */
-    uint64_t expires; /* the last moment to connect, in seconds since 1970 */
+    uint64_t expires; /* the last moment to connect, in seconds of the module's clock */
 };
 
 /* Compute the secret of a grant, which requires the writer's key. */

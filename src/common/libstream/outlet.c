@@ -700,6 +700,7 @@ outlet_t *outlet_create(const struct outlet_opts *opts, errmsg_t *err)
     }
     o->mem = o->listen_fd = o->epoll_fd = o->stop_fd = o->bell_fd = -1;
     o->far = far_opts(&opts->far);
+    atomic_init(&o->ahead, clock_wall() - clock_boot());
     list_init(&o->readers);
     list_init(&o->groups);
     list_init(&o->fars);

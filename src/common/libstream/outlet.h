@@ -99,6 +99,10 @@ void outlet_abort(outlet_t *o);
 int outlet_pin_begin(outlet_t *o, uint64_t size, void **buf, errmsg_t *err);
 void outlet_pin_commit(outlet_t *o);
 
+/* The clock by which grants of readers of other hosts expire shows `clock`, or has shown it a short
+ * time ago.  Until the first call, it is the wall clock. */
+void outlet_set_clock(outlet_t *o, double clock);
+
 /* What readers want now, by their numbers, instead of what they said when they joined; and what
  * those of these numbers want that join later, until the number is forgotten.  Members of a group
  * stay what they are.  Only policy, every and off are used.  Without memory, nothing changes for

@@ -53,6 +53,7 @@
 #include "libutil/clock.h"
 #include "libutil/invariant.h"
 
+#define OTHER_CLOCK 60. /* seconds by which a message of the module is not late */
 #define OUT 65536       /* bytes of gathered messages */
 #define WHOLE 4096      /* maximum size of a step that is sent with its announcement */
 #define SHORT 1024      /* runs that are shorter are copied */
@@ -595,16 +596,29 @@ static int hello_check(const outlet_t *o, const struct outlet_far *f, struct far
                        unsigned char *secret)
 {
     struct far_grant g = {.stream = o->far.stream};
-    bool known;
 
     if (far_hello_read(f->in, h) < 0)
         return -1;
     g.reader = h->reader;
     g.expires = h->expires;
     far_key_grant(secret, o->key, &g);
-    known = far_hello_proves(f->in, secret, f->greeting);
     /* Whoever resumes was admitted in time: resume() checks that. */
-    return known && (h->resume || clock_wall() <= (double)h->expires) ? 0 : -1;
+    if (far_hello_proves(f->in, secret, f->greeting) &&
+        (h->resume || clock_boot() + atomic_load(&o->ahead) <= (double)h->expires))
+        return 0;
+    return -1;
+}
+
+void outlet_set_clock(outlet_t *o, double clock)
+{
+    double ahead = clock - clock_boot();
+    double known = atomic_load(&o->ahead);
+
+    /* What was read late seems to be early, and grants would be valid for longer; only the clock of
+     * another broker at the root is much earlier. */
+    if (!o->clocked || ahead > known || ahead < known - OTHER_CLOCK)
+        atomic_store(&o->ahead, ahead);
+    o->clocked = true;
 }
 
 static int welcome(struct outlet_far *f, const unsigned char *secret, int errnum, bool secure)

@@ -133,6 +133,8 @@ struct outlet {
     unsigned nknocking;     /* of this host, */
     unsigned nknocking_far; /* and of others */
     struct list_node fars;
+    bool clocked;               /* outlet_set_clock() was called */
+    _Atomic double ahead;       /* of the clock of grants, before clock_boot() */
     struct outlet_far_opts far; /* listen is -1 without readers of other hosts */
     bool closing;               /* the writer has closed the stream */
     double progress;            /* the last time at which such a reader has got or released data */

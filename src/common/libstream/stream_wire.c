@@ -29,6 +29,7 @@ static const struct flux_field written_fields[] = {
     FLUX_FIELD_U64(struct stream_written, writer, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_written, step, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_written, epoch, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_DOUBLE(struct stream_written, clock, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_BOOL(struct stream_written, paused, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_DOUBLE(struct stream_written, limit, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct stream_written, stays, FLUX_FIELD_OPTIONAL),

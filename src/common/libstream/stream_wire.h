@@ -24,6 +24,7 @@ struct stream_written {
     uint64_t writer;        /* its number, among those of all streams */
     uint64_t step;          /* that it begins with */
     uint64_t epoch;         /* see flux_stream_epoch() */
+    double clock;           /* time at the module, by which the grants of readers expire */
     bool paused;            /* no step is to be published */
     double limit;           /* maximum number of steps a second; 0: no limit */
     uint32_t stays;         /* number of readers that stay, */
@@ -204,7 +205,7 @@ struct stream_member {
                       * secret of far_key_grant(), with the members of its grant: */
     bool far;
     uint64_t reader;
-    uint64_t expires;
+    uint64_t expires; /* seconds of stream_written.clock */
 };
 extern const struct flux_schema stream_member_schema;
 

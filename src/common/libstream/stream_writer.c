@@ -95,6 +95,8 @@ static void readers_want(flux_stream_t *s, const struct stream_written *out)
     if (wants)
         outlet_want(s->out, wants, n);
     free(wants);
+    if (out->clock > 0.)
+        outlet_set_clock(s->out, out->clock);
     s->shares = out->shares;
     s->id = out->writer;
 }

@@ -95,7 +95,7 @@ static void member_tell(struct feed *f, struct feed_listener *l, struct feed_ite
         jsonout_struct(sb, NULL, &stream_member_schema, &m);
         return;
     }
-    g.expires = (uint64_t)flux_reactor_wall(flux_get_reactor(r->s->ctx->h)) + GRANT_SECONDS;
+    g.expires = (uint64_t)flux_now(r->s->ctx->h) + GRANT_SECONDS;
     hex_decode(key, w->at.key, sizeof(key));
     far_key_grant(secret, key, &g);
     *hex_encode(digits, secret, sizeof(secret)) = '\0';

@@ -14,7 +14,8 @@
  * Keys: the place of a process is its host and network namespace.  A reader in the place of the
  * writer is given the key of the writer and connects through shared memory.  A reader in another
  * place gets a capability that is valid for this stream, this reader and a limited time
- * (libstream/far_key.h), and connects by TCP.
+ * (libstream/far_key.h), and connects by TCP.  The time is the module's, which a writer is told
+ * with each response; it measures itself how much has passed since then.
  *
  * Invariants:
  *  1. Writers are numbered across all streams, and ctx.by_number maps the numbers to writers: as
@@ -283,6 +284,7 @@ static void writer_tell(struct feed *f, struct feed_listener *l, unsigned n)
     jsonout_uint(sb, "writer", w->id);
     jsonout_uint(sb, "step", w->count.step);
     jsonout_uint(sb, "epoch", w->at.epoch);
+    jsonout_double(sb, "clock", flux_now(ctx->h));
     jsonout_bool(sb, "paused", w->s->paused);
     jsonout_double(sb, "limit", w->s->limit);
     jsonout_uint(sb, "stays", w->s->stays);

@@ -491,6 +491,40 @@ START_TEST(strangers)
 }
 END_TEST
 
+/* Grants expire by the clock of the module, as the writer was told it last; a message that was read
+ * late does not set it back. */
+START_TEST(clocks)
+{
+    const double first[] = {1e6, 5e9};
+    struct knock_want w;
+    outlet_t *o;
+
+    ends_way = (enum way)_i;
+    knock_want_init(&w);
+    for (size_t k = 0; k < 2; k++) {
+        struct far_grant g = {"test", 7, (uint64_t)first[k] + 60};
+        struct inlet_far_opts far = {.secret = secret, .reader = 7, .expires = g.expires};
+        inlet_t *i;
+
+        o = writer(0., 0);
+        far.address = writer_address(o);
+        outlet_set_clock(o, first[k]);
+        outlet_set_clock(o, first[k] - 30);
+        wrong(far.address, (struct far_grant){"test", 7, (uint64_t)first[k] - 2}, ends_key);
+        far_key_grant(secret, ends_key, &g);
+        ck_assert_ptr_nonnull(i = inlet_connect_far(&far, &w, 30., &err));
+        inlet_destroy(i);
+        outlet_set_clock(o, first[k] + 100);
+        wrong(far.address, g, ends_key);
+        outlet_set_clock(o, first[k]); /* another module */
+        far_key_grant(secret, ends_key, &g);
+        ck_assert_ptr_nonnull(i = inlet_connect_far(&far, &w, 30., &err));
+        inlet_destroy(i);
+        outlet_destroy(o);
+    }
+}
+END_TEST
+
 /* A connection that is greeted, and has said nothing. */
 static int greeted(int fd, unsigned char *greeting)
 {
@@ -832,7 +866,7 @@ END_TEST
 int main(void)
 {
     const TTest *const tcp[] = {questions,   policy,    releases,    lingers, evicted,
-                                writer_dies, strangers, late_member, talkers};
+                                writer_dies, strangers, late_member, talkers, clocks};
     const TTest *const once[] = {crowd, unheard, liars};
     TCase *tc = tcase_create("far");
 
