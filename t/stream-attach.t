@@ -37,7 +37,7 @@ transform(function(s)
 end)
 END
 
-hold 1 --set=modules=log,barrier,stream
+hold 1
 declare -A pid
 read_bg() { # NAME ARGUMENT...: flux stream cat in the background
     local name=$1
@@ -283,6 +283,96 @@ go w
 wait_for later
 is "$status/$(cut -f 3-4 later.out | tr '\n\t' ' ;')" "0/n;2 data;25000 T;768 " "a writer that comes later has them"
 ended w
+
+# Several readers, by number, process, rank, host or job; and all of them.
+cat >tag.lua <<'END'
+transform(function(s)
+    s:keep("n")
+    s:put("tag", TAG)
+end)
+END
+for tag in a b c d e f g; do
+    sed "s/TAG/'$tag'/" tag.lua >$tag.lua
+done
+peer w 0 write many 1000000 0 1 ready=1 wait=3
+opened w
+read_bg one many
+read_bg two many
+"$FLUX" wreckrun -n1 "$FLUX" stream cat many >three.out 2>&1 &
+pid[three]=$!
+job_of() {
+    "$FLUX" stream readers --json many | tr -d ' \n' | grep -o '"job":[0-9][0-9]*' | sed 's/.*://'
+}
+here() {
+    [ "$("$FLUX" stream readers --json many | grep -c '"reader":')" = "$1" ] && [ -n "$(job_of)" ]
+}
+wait_until 20 here 3
+go w
+"$FLUX" stream throttle many 200
+number() {
+    "$FLUX" stream readers --json many | tr -d ' \n' | grep -o "{[^}]*\"pid\":${pid[$1]}[,}][^}]*" | sed 's/.*"reader":\([0-9]*\).*/\1/'
+}
+has_tags() { # TAG NUMBER: readers that have these transforms, as many
+    [ "$("$FLUX" stream readers --json many | grep -c "\"transforms\": \".*/$1.lua\"")" = "$2" ]
+}
+ok "transforms are attached to two readers by number" \
+    "$FLUX" stream transform many --at="$(number one),$(number two)" --lua=a.lua
+ok "the list of readers has them" has_tags a 2
+ok "both see what they make" wait_until 20 grep -q tag one.out two.out
+wait_until 20 grep -q tag two.out
+is "$(grep -c tag three.out)" 0 "another reader does not"
+ok "to the reader that is a task of a job" "$FLUX" stream transform many --at="job:$(job_of)" --lua=b.lua
+ok "which the list names" has_tags b 1
+wait_until 20 grep -q tag three.out
+ok "to one by its process" "$FLUX" stream transform many --at="pid:1,${pid[one]}" --lua=c.lua
+ok "and no other one" has_tags c 1
+ok "to all readers of a broker" "$FLUX" stream transform many --at=rank:0-3 --lua=d.lua
+ok "which are three" has_tags d 3
+ok "to all readers of a host" "$FLUX" stream transform many --at=host:"$(uname -n)" --lua=e.lua
+ok "which are the same" has_tags e 3
+ok "to all readers" "$FLUX" stream transform many --at=readers --lua=f.lua
+ok "which are told in turn" wait_until 20 has_tags f 3
+read_bg four many
+ok "one that comes later has them, too" wait_until 20 has_tags f 4
+ok "from its first step on" wait_until 20 grep -q tag four.out
+is "$(grep -c "T.*f64" four.out)" 0 "and nothing else"
+ok "all readers go on without transforms" "$FLUX" stream transform many --at=readers --detach
+without() {
+    [ "$("$FLUX" stream readers --json many | grep -c '"transforms": null')" = 4 ]
+}
+ok "which the list says" wait_until 20 without
+ok "and they see" wait_until 20 eval 'tail -n 1 four.out | grep -q f64'
+for at in 7,8 job:9999 rank:5 host:nowhere pid:1; do
+    exits 1 "--at=$at" "$FLUX" stream transform many --at=$at --lua=a.lua
+    like "$err" "stream 'many' has no reader $at" "is told"
+done
+for at in 7,,8 job: job:x rank:3-1 rank: host:a[ pid:-1 reader writers; do
+    exits 2 "--at=$at" "$FLUX" stream transform many --at="$at" --lua=a.lua
+done
+"$FLUX" stream rm many
+ended w
+for name in one two three four; do
+    wait_for $name
+done
+
+# A reader that waits for a writer has them when it comes.
+waits() {
+    "$FLUX" stream readers --json "$name" 2>/dev/null | grep -q '"reader"'
+}
+for name in all one; do
+    read_bg early $name
+    wait_until 20 waits
+    at=readers
+    [ $name = all ] || at=pid:${pid[early]}
+    ok "transforms are attached to readers of what nobody writes yet ($name)" \
+        "$FLUX" stream transform $name --at="$at" --lua=g.lua
+    peer w 0 write $name 2 0 1 ready=1 wait=1
+    opened w
+    go w
+    wait_for early
+    is "$status/$(cut -f 1,3-4 early.out | tr '\n\t' ' ;')" "0/0;tag;1 0;n;8 1;tag;1 1;n;8 " "a reader has them from the first step on"
+    ended w
+done
 
 exits 2 "a recording has no transforms" "$FLUX" stream cat --file rec.file --transforms=narrow.lua
 exits 1 "an empty name in a chain" "$FLUX" stream cat x --transforms="narrow.lua||mean.lua"

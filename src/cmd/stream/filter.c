@@ -15,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach.h"
 #include "filter.h"
 #include "libstream/chain.h"
 #include "libstream/stream.h"
-#include "libstream/stream_wire.h"
 #include "libutil/strutil.h"
 
 #define INPUTS_MAX 64
@@ -36,8 +36,9 @@ static const struct cmd_opt transform_opts[] = {
     {'c', "count", "N", "stop after N steps of the input"},
     {'t', "timeout", "DURATION", "give up when no step comes for this time"},
     {'a', "at", "WHERE",
-     "attach the transforms to the writers of IN (writer), or to the reader of this\n"
-     "number, in place of those that they have"},
+     "attach the transforms to programs that run, in place of those that they have:\n"
+     "to the writers of IN (writer), to all readers (readers), or to readers by\n"
+     "number (N,...), job:ID,..., rank:RANKS, host:HOSTS or pid:PID,..."},
     {'d', "detach", NULL, "with --at: let them go on without transforms"},
     CMD_OPT_END,
 };
@@ -51,7 +52,6 @@ static const struct cmd_usage transform_usage = {
     0,
 };
 
-#define ATTACH_SECONDS 60.
 #define ADDED_MAX 16 /* a chain has no more */
 
 /* A transform of the command line. */
@@ -268,30 +268,14 @@ static int text_add(struct filter *f, bool lua, const char *spec)
     return rc;
 }
 
-/* Attach the transforms to the writers, or a reader, of a stream. */
+/* Attach the transforms to writers or readers of a stream. */
 static int filter_attach(struct filter *f, const char *name, const char *at)
 {
-    struct stream_attach in = {.name = name};
-    flux_future_t *fut;
-    flux_t *h;
-    int rc;
+    int rc = CMD_OK;
 
-    for (unsigned i = 0; i < f->nadded; i++) {
-        if ((rc = text_add(f, f->added[i].lua, f->added[i].spec)) != CMD_OK)
-            return rc;
-    }
-    in.transforms = f->text ? f->text : "";
-
-    if (strcmp(at, "writer") != 0 && cmd_parse_u64(f->c, "--at", at, &in.reader) < 0)
-        return CMD_USAGE;
-    if (strcmp(at, "writer") != 0 && in.reader == 0)
-        return cmd_usage_error(f->c, "--at: there is no reader 0");
-    if (!(h = cmd_handle(f->c)))
-        return CMD_FAIL;
-    fut = flux_rpc_struct(h, "stream.attach", &stream_attach_schema, &in, FLUX_NODEID_ANY, 0);
-    rc = cmd_wait(f->c, fut, ATTACH_SECONDS, "stream.attach") < 0 ? CMD_FAIL : CMD_OK;
-    flux_future_destroy(fut);
-    return rc;
+    for (unsigned i = 0; rc == CMD_OK && i < f->nadded; i++)
+        rc = text_add(f, f->added[i].lua, f->added[i].spec);
+    return rc == CMD_OK ? attach_transforms(f->c, name, at, f->text ? f->text : "") : rc;
 }
 
 int filter_transform(struct cmd *c, int argc, char **argv)

@@ -727,6 +727,10 @@ static void reader_row(table_t *t, const struct stream_reader *r)
     table_u64(t, r->rank);
     table_str(t, r->host);
     table_u64(t, r->pid);
+    if (r->job > 0)
+        table_u64(t, r->job);
+    else
+        table_str(t, NULL);
     table_str(t, r->policy);
     table_str(t, *r->onoff ? r->onoff : NULL);
     table_cell(t, json_boolean(!r->off), r->off ? "no" : "yes");
@@ -741,6 +745,7 @@ static void reader_row(table_t *t, const struct stream_reader *r)
     table_u64(t, r->dropped);
     table_duration(t, r->blocked);
     table_duration(t, r->waited);
+    table_str(t, r->transforms);
 }
 
 static table_t *reader_table(void)
@@ -751,6 +756,7 @@ static table_t *reader_table(void)
     table_column(t, "rank", "RANK", TABLE_RIGHT);
     table_column(t, "host", "HOST", TABLE_LEFT);
     table_column(t, "pid", "PID", TABLE_RIGHT);
+    table_column(t, "job", "JOB", TABLE_RIGHT);
     table_column(t, "policy", "POLICY", TABLE_LEFT);
     table_column(t, "switch", "SWITCH", TABLE_LEFT);
     table_column(t, "on", "ON", TABLE_LEFT);
@@ -765,6 +771,7 @@ static table_t *reader_table(void)
     table_column(t, "dropped", "DROPPED", TABLE_RIGHT);
     table_column(t, "blocked", "BLOCKED", TABLE_RIGHT);
     table_column(t, "waited", "WAITED", TABLE_RIGHT);
+    table_column(t, "transforms", "TRANSFORMS", TABLE_LEFT);
     return t;
 }
 
@@ -802,6 +809,7 @@ static int cmd_readers(struct cmd *c, int argc, char **argv)
     t = reader_table();
     json_array_foreach(list.readers, i, item)
     {
+        r = (struct stream_reader){.job = 0};
         if (flux_schema_decode_json(&stream_reader_schema, item, &r, &err) < 0) {
             rc = cmd_error(c, "stream.readers: %s", err.text);
             break;

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libutil/strutil.h"
 #include "stream_private.h"
 
 static flux_future_t *ask(const flux_stream_t *s)
@@ -30,6 +31,16 @@ int stream_join(flux_stream_t *s, const struct flux_schema *desc, const void *in
     if ((s->join = flux_schema_encode(desc, in)) && (s->f = ask(s)))
         return 0;
     return errmsg_fail(err, errno, "stream '%s' cannot be opened: %s", s->name, strerror(errno));
+}
+
+/* What a task starts, a session too, has the number of the job, but not that of the task. */
+void stream_join_task(uint64_t *job, uint32_t *task)
+{
+    const char *j = getenv("FLUX_JOB_ID");
+    const char *t = getenv("FLUX_TASK_RANK");
+
+    if (!j || !t || str2u64(j, job) < 0 || str2u32(t, task) < 0)
+        *job = *task = 0;
 }
 
 void stream_join_answered(flux_stream_t *s)

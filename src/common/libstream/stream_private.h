@@ -161,6 +161,8 @@ int stream_async_wait(flux_stream_t *s, double timeout, errmsg_t *err);
 /* Send the request by which the process takes part in the stream: s->f.  -1 with an error
  * message. */
 int stream_join(flux_stream_t *s, const struct flux_schema *desc, const void *in, errmsg_t *err);
+/* Which task of which job is this process?  *job is 0 if it is none. */
+void stream_join_task(uint64_t *job, uint32_t *task);
 /* Note a response to it. */
 void stream_join_answered(flux_stream_t *s);
 /* Has it ended because a broker on its way was lost?  Then it was sent again, and there is another

@@ -177,6 +177,22 @@ static void note_gone(flux_stream_t *s, const struct stream_members *ms)
     }
 }
 
+/* Process a response while this reader waits for writers.  Returns how many have not come. */
+static int members_take(flux_stream_t *s, const struct stream_members *ms, double left,
+                        errmsg_t *err)
+{
+    int missing;
+
+    if (!s->sources && json_array_size(ms->writers) == 0) { /* there is none yet */
+        stream_attach_heard(s, ms->attached, ms->transforms);
+        return 1;
+    }
+    missing = stream_connect_all(s, ms, left > 30. ? 30. : left > 0.001 ? left : 0.001, err);
+    if (missing >= 0)
+        note_gone(s, ms);
+    return missing;
+}
+
 int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t *err)
 {
     char host[256] = "";
@@ -191,8 +207,10 @@ int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
                             .stay = opts->stay};
     double timeout = opts->timeout != 0. ? opts->timeout : STREAM_OPEN_TIMEOUT;
     double until = timeout < 0. ? INFINITY : clock_now() + timeout;
+    uint32_t task;
     int missing = 1;
 
+    stream_join_task(&r.job, &task);
     if (want(s, opts, err) < 0 || stream_way_get(&s->way, s->h, opts, err) < 0)
         return -1;
     s->id = s->want.reader = r.reader;
@@ -231,13 +249,8 @@ int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
             continue;
         stream_join_answered(s);
         if (flux_rpc_get_struct(s->f, &stream_members_schema, &ms, err) < 0 ||
-            (missing = stream_connect_all(s, &ms,
-                                          left > 30.     ? 30.
-                                          : left > 0.001 ? left
-                                                         : 0.001,
-                                          err)) < 0)
+            (missing = members_take(s, &ms, left, err)) < 0)
             return -1;
-        note_gone(s, &ms);
         if (flux_future_next(s->f) < 0)
             return errmsg_fail(err, ECANCELED, "stream '%s' was removed", s->name);
     }

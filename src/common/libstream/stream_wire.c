@@ -113,6 +113,7 @@ const struct flux_schema stream_throttle_schema =
 static const struct flux_field attach_fields[] = {
     FLUX_FIELD_STR(struct stream_attach, name, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_attach, reader, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_BOOL(struct stream_attach, readers, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct stream_attach, transforms, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
@@ -135,6 +136,7 @@ static const struct flux_field read_fields[] = {
     FLUX_FIELD_STR(struct stream_read, policy, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct stream_read, onoff, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_BOOL(struct stream_read, stay, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_U64(struct stream_read, job, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 const struct flux_schema stream_read_schema = FLUX_SCHEMA(struct stream_read, read_fields);
@@ -187,6 +189,8 @@ static const struct flux_field reader_fields[] = {
     FLUX_FIELD_U64(struct stream_reader, queue, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_reader, dropped, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_DOUBLE(struct stream_reader, blocked, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_reader, job, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct stream_reader, transforms, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 const struct flux_schema stream_reader_schema = FLUX_SCHEMA(struct stream_reader, reader_fields);

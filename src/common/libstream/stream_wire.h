@@ -112,10 +112,12 @@ struct stream_throttle {
 };
 extern const struct flux_schema stream_throttle_schema;
 
-/* Transforms for all writers of a stream, or for one reader, from their next step on. */
+/* Transforms for all writers of a stream, for one reader, or for all of them, from their next step
+ * on. */
 struct stream_attach {
     const char *name;
-    uint64_t reader;        /* 0: the writers */
+    uint64_t reader;        /* 0: the writers; */
+    bool readers;           /* or all readers, those that come later too */
     const char *transforms; /* "": none */
 };
 extern const struct flux_schema stream_attach_schema;
@@ -137,6 +139,7 @@ struct stream_read {
     const char *policy; /* or "group:" and the name of a group */
     const char *onoff;  /* name of the switch that turns it on and off; "": none */
     bool stay;          /* it waits for the next writer when one has gone */
+    uint64_t job;       /* of which it is a task; 0: of none */
 };
 extern const struct flux_schema stream_read_schema;
 
@@ -184,9 +187,11 @@ struct stream_reader {
     double waited;
     uint64_t received;
     uint32_t connections;
-    uint64_t queue;   /* bytes that it has not released, of all writers */
-    uint64_t dropped; /* steps that it did not get, counted by each writer */
-    double blocked;   /* seconds that writers have waited for it */
+    uint64_t queue;         /* bytes that it has not released, of all writers */
+    uint64_t dropped;       /* steps that it did not get, counted by each writer */
+    double blocked;         /* seconds that writers have waited for it */
+    uint64_t job;           /* of which it is a task; 0: of none */
+    const char *transforms; /* that were attached to it; NULL: none */
 };
 extern const struct flux_schema stream_reader_schema;
 

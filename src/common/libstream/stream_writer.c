@@ -116,17 +116,6 @@ static int hear_members(flux_stream_t *s, errmsg_t *err)
     return 0;
 }
 
-/* Say which task of which job this process is, if it is one.  What a task starts, a session too,
- * has the number of the job, but not that of the task. */
-static void task_get(struct stream_write *w)
-{
-    const char *job = getenv("FLUX_JOB_ID");
-    const char *task = getenv("FLUX_TASK_RANK");
-
-    if (!job || !task || str2u64(job, &w->job) < 0 || str2u32(task, &w->task) < 0)
-        w->job = w->task = 0;
-}
-
 int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t *err)
 {
     unsigned char key[KNOCK_KEY_LEN];
@@ -161,7 +150,7 @@ int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
     w.address = outlet_name(s->out);
     s->alone = w.size == 1;
     s->rank = w.rank;
-    task_get(&w);
+    stream_join_task(&w.job, &w.task);
     if (stream_join(s, &stream_write_schema, &w, err) < 0)
         return -1;
     if (flux_rpc_wait_struct(s->f, timeout < 0. ? 0. : timeout, &stream_written_schema, &out, err) <

@@ -197,7 +197,10 @@ static bool readers_step(struct ctx *ctx, struct walk *k)
                                   .connections = r->took.connections,
                                   .queue = r->walk == k->id ? r->queue : 0,
                                   .dropped = r->dropped,
-                                  .blocked = r->blocked};
+                                  .blocked = r->blocked,
+                                  .job = r->job,
+                                  .transforms =
+                                      r->transforms && *r->transforms ? r->transforms : NULL};
     if (item.rank == UINT32_MAX)
         item.rank = flux_rank(ctx->h);
     jsonout_struct(k->sb, NULL, &stream_reader_schema, &item);

@@ -133,10 +133,36 @@ static void page_send(struct reader *r)
         readers_free(r);
 }
 
+/* Does the reader get the transforms of all readers, which it does not know? */
+static bool all_take(struct reader *r)
+{
+    char *copy;
+
+    if (r->all == r->s->all_attached || !(copy = strdup(r->s->all_transforms)))
+        return false;
+    free(r->transforms);
+    r->transforms = copy;
+    r->attached++;
+    r->all = r->s->all_attached;
+    return true;
+}
+
 static void reader_tell(struct feed *f, struct feed_listener *l, unsigned n)
 {
-    if (n > 0)
-        page_send(list_entry(l, struct reader, listener));
+    struct reader *r = list_entry(l, struct reader, listener);
+
+    if (all_take(r) || n > 0)
+        page_send(r);
+}
+
+void readers_attach_all(struct stream *s, const flux_msg_t *req, char *transforms)
+{
+    free(s->all_transforms);
+    s->all_transforms = transforms;
+    s->all_attached++;
+    feed_changed(&s->members);
+    flux_respond(s->ctx->h, req, NULL);
+    registry_changed(s);
 }
 
 void readers_attach(struct stream *s, const flux_msg_t *req, uint64_t reader, char *transforms)
@@ -187,6 +213,9 @@ static struct reader *reader_create(struct stream *s, const flux_msg_t *req,
     r->far = in->far;
     r->took.step = s->step;
     r->pid = in->pid;
+    r->job = in->job;
+    if (!s->all_transforms || !*s->all_transforms)
+        r->all = s->all_attached; /* it keeps its own */
     list_append(&s->readers, &r->node);
     r->stay = in->stay;
     s->stays += r->stay;

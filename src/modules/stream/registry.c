@@ -146,6 +146,7 @@ static void stream_free(struct stream *s)
     idset_destroy(s->taken);
     formats_forget(s);
     free(s->transforms);
+    free(s->all_transforms);
     free(s->name);
     free(s);
 }

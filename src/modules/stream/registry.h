@@ -102,6 +102,8 @@ struct stream {
     double limit;
     uint32_t attached;       /* transforms of writers, as in stream_written */
     char *transforms;        /* NULL: "" */
+    uint32_t all_attached;   /* how often transforms were attached to all readers, */
+    char *all_transforms;    /* and those; NULL: "" */
     char *cause;             /* cause of the last death; NULL: none, or a writer has joined since */
     struct list_node causes; /* causes that have been asked for: causes.c */
     struct feed members;     /* notifies readers of writers */
@@ -164,8 +166,10 @@ struct reader {
     struct list_node turns; /* in a list of the switch */
     bool off;
     struct stream_took took;
+    uint64_t job;      /* of which it is a task; 0: of none */
     uint32_t attached; /* transforms of this reader, as in stream_members */
     char *transforms;  /* NULL: "" */
+    uint32_t all;      /* s->all_attached, of which it was told */
     uint64_t dropped;  /* as its writers have counted */
     double blocked;
     uint64_t walk;  /* number of the list of readers for which */
@@ -239,6 +243,8 @@ void readers_took_cb(flux_t *h, const flux_msg_t *req, void *arg);
 void readers_policy_cb(flux_t *h, const flux_msg_t *req, void *arg);
 /* Attach transforms to a reader, and answer the request.  `transforms` is taken over. */
 void readers_attach(struct stream *s, const flux_msg_t *req, uint64_t reader, char *transforms);
+/* The same for all readers, which are told in turn. */
+void readers_attach_all(struct stream *s, const flux_msg_t *req, char *transforms);
 void readers_switch_cb(flux_t *h, const flux_msg_t *msg, void *arg);
 
 /* The states of switches, and the readers that name them: switches.c. */

@@ -486,6 +486,8 @@ static void attach_cb(flux_t *h, const flux_msg_t *req, void *arg)
             flux_respond_error(h, req, ENOMEM, "out of memory for stream '%s'", s->name);
         else if (in.reader > 0)
             readers_attach(s, req, in.reader, text);
+        else if (in.readers)
+            readers_attach_all(s, req, text);
         else {
             free(s->transforms);
             s->transforms = text;

@@ -25,7 +25,7 @@ static errmsg_t err;
 
 enum call { NONE, MEMFD, TRUNCATE, ALLOCATE, MAP, EPOLL, EVENT, THREAD, ACCEPT, SOCKET };
 
-/* What is refused in this thread, and in others, and with which error; after so many calls. */
+/* What is refused in this thread, and in others, and with which error; after how many calls. */
 static __thread bool mine;
 static enum call refused_here, refused_there;
 static int refused_errno;
