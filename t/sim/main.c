@@ -57,7 +57,7 @@ struct options {
     const char *topology;
     enum sim_break broken;
     enum sim_plant plant;
-    bool trace, check, figures, selftest;
+    bool trace, check, figures, selftest, even;
 };
 
 struct outcome {
@@ -128,6 +128,7 @@ static int run(const struct options *o, const struct scenario *sc, uint64_t seed
         .broken = o->broken,
         .plant = o->plant,
         .trace = o->trace,
+        .even = o->even,
     };
     struct rng tuning;
     sim_t *s;
@@ -152,6 +153,8 @@ static void print_failure(const struct options *o, const struct scenario *sc, ui
            sc->name);
     if (o->topology)
         printf(" --topology=%s", o->topology);
+    if (o->even)
+        printf(" --even-clocks");
     for (size_t i = 0; i < NBREAKS; i++) {
         if (o->broken == breaks[i].broken)
             printf(" --break=%s", breaks[i].name);
@@ -297,6 +300,7 @@ static int usage(FILE *f)
         "       sim --figures [--size=N] [--topology=SPEC]    messages per operation\n"
         "       sim --self-test [--scenario=NAME]             is a broken link (or service) "
         "noticed?\n"
+        "  --even-clocks              no clock runs faster than another one\n"
         "  --break=reorder|dup|drop   break the link now and then\n"
         "  --plant=NAME               plant a fault in what services say: with --scenario=jobs\n"
         "      lost-end, wrong-code, immortal, double-alloc, lost-alloc, lost-free, wrong-id,\n"
@@ -348,6 +352,7 @@ enum {
     OPT_SCENARIO,
     OPT_TOPOLOGY,
     OPT_TRACE,
+    OPT_EVEN,
     OPT_CHECK,
     OPT_LARGE,
     OPT_EVERY,
@@ -364,6 +369,7 @@ static const struct option long_options[] = {
     {"scenario", required_argument, NULL, OPT_SCENARIO},
     {"topology", required_argument, NULL, OPT_TOPOLOGY},
     {"trace", no_argument, NULL, OPT_TRACE},
+    {"even-clocks", no_argument, NULL, OPT_EVEN},
     {"check", optional_argument, NULL, OPT_CHECK},
     {"large", required_argument, NULL, OPT_LARGE},
     {"large-every", required_argument, NULL, OPT_EVERY},
@@ -396,6 +402,9 @@ static int parse(int argc, char **argv, struct options *o)
             break;
         case OPT_TRACE:
             o->trace = true;
+            break;
+        case OPT_EVEN:
+            o->even = true;
             break;
         case OPT_CHECK:
             o->check = true;

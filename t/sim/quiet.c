@@ -13,6 +13,9 @@
 #include "libflux/route.h"
 #include "sim.h"
 
+/* For so long a broker waits for an answer of its own (src/broker/core_successor.c), and more. */
+#define PATIENCE (15 * SIM_S)
+
 struct quiet {
     sim_t *s;
     uint32_t rank;  /* whose requests are checked */
@@ -97,7 +100,7 @@ void sim_check_quiet(sim_t *s)
     if (s->failed)
         return;
     all_clients_go(s);
-    sim_run_for(s, 5 * SIM_S + sim_max_delay(s) * 8 * (1 + topology_max_depth(s->topo)));
+    sim_run_for(s, PATIENCE + sim_max_delay(s) * 8 * (1 + topology_max_depth(s->topo)));
     if (!(q.waited = hmap_create_u64(NULL)))
         sim_fail(s, "out of memory");
     for (uint32_t r = 0; r < s->cfg.size && !s->failed; r++) {

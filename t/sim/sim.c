@@ -1,7 +1,9 @@
 /* sim.c - a whole session on one clock: creation, running, and the questions asked of it.
  *
  * What a seed decides, in this order: the shape of the tree, the delays, the bounds of the queues,
- * the moment at which each broker starts; then everything that the scenario draws.
+ * the moment at which each broker starts; then everything that the scenario draws.  The speeds of
+ * the clocks are a stream of random numbers of their own: for half of the seeds the clocks of all
+ * brokers but rank 0 run slower or faster than that, by which the simulation measures time.
  */
 #include "config.h"
 #include <errno.h>
@@ -13,6 +15,9 @@
 #include <string.h>
 
 #include "sim.h"
+
+#define SLOWEST 0.97 /* rates of clocks */
+#define FASTEST 1.03
 
 int64_t sim_now(const sim_t *s)
 {
@@ -101,6 +106,17 @@ static void draw_conditions(sim_t *s)
         s->queue_max = rng_range(r, 2, 64);
 }
 
+static void draw_clocks(sim_t *s)
+{
+    struct rng r;
+
+    rng_seed(&r, s->cfg.seed * UINT64_C(0x9e3779b97f4a7c15) + s->cfg.size);
+    if (s->cfg.fixed || s->cfg.even || rng_chance(&r, 0.5))
+        return;
+    for (uint32_t i = 1; i < s->cfg.size; i++)
+        s->nodes[i].rate = SLOWEST + (FASTEST - SLOWEST) * rng_real(&r);
+}
+
 sim_t *sim_create(const struct sim_config *cfg)
 {
     sim_t *s = calloc(1, sizeof(*s));
@@ -132,6 +148,7 @@ sim_t *sim_create(const struct sim_config *cfg)
         list_init(&n->eps);
         n->start_at = cfg->fixed ? 0 : rng_below(&s->rng, 50) * SIM_MS;
     }
+    draw_clocks(s);
     net_init(s);
     return s;
 }

@@ -88,6 +88,7 @@ struct sim_config {
     uint32_t size;
     const char *topology; /* NULL: chosen by the seed */
     bool alike;           /* all nodes have as many cores */
+    bool even;            /* all clocks run at the same speed */
     bool fixed;        /* all delays alike, all start at once, no bound on queues: for counting */
     unsigned modules;  /* SIM_MOD_*: loaded at every rank */
     double event_loss; /* chance of a message on the event plane to be lost */
@@ -160,7 +161,7 @@ struct node {
     enum node_state state;
     struct vowner owner;
     double wall;         /* seconds that its wall clock is ahead */
-    double rate;         /* of its clock: 1 as a rule */
+    double rate;         /* of its clock */
     silence_t *silence;  /* NULL: it watches nobody */
     int64_t still_since; /* a scenario has stopped it; INT64_MAX: not */
     int64_t still_until; /* ... the last time */
