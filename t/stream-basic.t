@@ -46,6 +46,41 @@ is "$last" "open " "the other one too"
 wait_until 10 has heat writers ""
 pass "the stream is gone with its last process"
 
+# Faults that are planted are noticed by the checks of the readers, in memory and by TCP.
+planted() { # WHERE FAULT WHY
+    local w=() r=()
+    [ "$1" = writer ] && w=("plant=$2:3") || r=("plant=$2:3")
+    peer w0 0 write planted 5 0 1 ready=1 "${w[@]}"
+    peer r0 0 read planted "${r[@]}"
+    opened w0
+    opened r0
+    go w0
+    ended r0 1
+    is "$last" "error: $3 " "$FLUX_STREAM_TRANSPORT: a fault in step 3 is noticed: $2"
+    ended w0
+}
+for FLUX_STREAM_TRANSPORT in ring tcp; do
+    export FLUX_STREAM_TRANSPORT
+    planted writer torn "a step has wrong data"
+    planted writer offset "a box has a wrong element"
+    planted reader twice "steps do not rise"
+    planted reader missing "a step is missing"
+done
+unset FLUX_STREAM_TRANSPORT
+peer w0 0 write planted 5 0 1 ready=1 place=1 hold=1 plant=changed:3
+peer r0 0 read planted stop=3
+opened w0
+opened r0
+go w0
+wait_until 20 grep -q stops r0.out
+go w0
+wait_until 20 grep -q changed w0.out
+kill -CONT "${pid[r0]}"
+ended r0 1
+is "$last" "error: a box has a wrong element " "memory of a step that changes while it is held is noticed"
+go w0
+ended w0
+
 # A reader that waits for a stream; flux stream cat, raw and in words.
 "$FLUX" stream cat --count=2 later >cat.out &
 cat=$!

@@ -21,6 +21,11 @@
  * early=1 lets a member end a step before it prints it, which is wrong; until=1 lets a writer write
  * up to step STEPS, from whichever it begins with, and print that one; stop=N stops a reader by
  * SIGSTOP in the first step from N on.
+ *
+ * plant=KIND:N is a fault in step N, which readers have to notice: "torn", half of the data are
+ * those of the step before; "offset", the rows are those of another place; "changed", with place=1
+ * and hold=1, the writer changes the rows when the step is out, after its line of standard input, as
+ * if the place were used again; "twice" and "missing", a reader takes the step twice, or not at all.
  */
 #include "config.h"
 #include <errno.h>
@@ -43,6 +48,13 @@ static uint32_t readers; /* that a writer waits for */
 static jmp_buf lost;     /* a value of the step cannot be had any more */
 static uint64_t crash = UINT64_MAX, stop = UINT64_MAX;
 static struct flux_stream_opts opts;
+static const char *plant;
+static uint64_t planted;
+
+static bool plants(const char *kind, uint64_t step)
+{
+    return plant && step == planted && strncmp(plant, kind, strlen(kind)) == 0;
+}
 
 static _Noreturn void die(const char *why)
 {
@@ -76,7 +88,10 @@ static void option(const char *arg)
         newest = 1;
     else if (strncmp(arg, "place", n) == 0)
         place = 1;
-    else if (strncmp(arg, "readers", n) == 0)
+    else if (strncmp(arg, "plant", n) == 0 && strchr(val, ':')) {
+        plant = val;
+        planted = (uint64_t)atoi(strchr(val, ':') + 1);
+    } else if (strncmp(arg, "readers", n) == 0)
         opts.readers = (uint32_t)atoi(val);
     else if (strncmp(arg, "depth", n) == 0)
         opts.depth = (uint32_t)atoi(val);
@@ -116,9 +131,9 @@ static void option(const char *arg)
         die("an option is not known");
 }
 
-static void fill(unsigned char *data, uint32_t rank, uint64_t step)
+static void fill(unsigned char *data, size_t len, uint32_t rank, uint64_t step)
 {
-    for (size_t i = 0; i < DATA_LEN; i++)
+    for (size_t i = 0; i < len; i++)
         data[i] = (unsigned char)(i + 31 * rank + 7 * step);
 }
 
@@ -150,10 +165,13 @@ static double element(uint64_t step, uint64_t row, uint64_t column)
     return (double)(1000000 * step + 1000 * row + column);
 }
 
-static void put_rows(flux_stream_t *s, double *rows)
+/* Returns where the rows are. */
+static double *put_rows(flux_stream_t *s, double *rows)
 {
     uint64_t shape[] = {(uint64_t)ROWS * opts.size, COLUMNS};
+    uint64_t n = flux_stream_step(s);
     uint64_t offset[] = {overlap ? 0 : (uint64_t)ROWS * opts.rank, 0};
+    uint64_t from = offset[0] + plants("offset", n);
     uint64_t count[] = {ROWS, COLUMNS};
     struct flux_stream_array a = {
         .type = "f64", .ndims = 2, .shape = shape, .offset = offset, .count = count};
@@ -173,11 +191,12 @@ static void put_rows(flux_stream_t *s, double *rows)
     }
     for (uint64_t i = 0; i < ROWS; i++) {
         for (uint64_t k = 0; k < COLUMNS; k++)
-            rows[i * COLUMNS + k] = element(flux_stream_step(s), offset[0] + i, k);
+            rows[i * COLUMNS + k] = element(n, from + i, k);
     }
     offset[0] = shape[0];
     if (flux_stream_put_array(s, "outside", &a, rows, &err) == 0 || errno != EINVAL)
         die("a piece outside of its array can be put");
+    return rows;
 }
 
 static void published_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -207,6 +226,7 @@ static int writer(flux_t *h, char **argv)
     static unsigned char data[DATA_LEN];
     uint64_t steps = (uint64_t)atoi(argv[1]);
     flux_stream_t *s;
+    double *held;
     errmsg_t err;
 
     opts.rank = (uint32_t)atoi(argv[2]);
@@ -226,16 +246,23 @@ static int writer(flux_t *h, char **argv)
     for (uint64_t i = 0; until ? flux_stream_step(s) < steps : i < steps; i++) {
         uint64_t n = flux_stream_step(s);
 
-        fill(data, opts.rank, n);
+        fill(data, DATA_LEN, opts.rank, n);
+        if (plants("torn", n))
+            fill(data, DATA_LEN / 2, opts.rank, n - 1);
         put(s, "n", &n, sizeof(n));
         put(s, "data", data, sizeof(data));
-        put_rows(s, rows);
+        held = put_rows(s, rows);
         if (n == crash)
             raise(SIGKILL);
         if ((async ? end_async(h, s, &err) : flux_stream_end_step(s, 60., &err)) < 0) {
             if (errno == ECANCELED && flux_stream_put(s, "n", &n, sizeof(n), NULL) < 0)
                 die("a step of a stream that was removed is not forgotten");
             die(err.text);
+        }
+        if (plants("changed", n)) {
+            wait_input();
+            held[0] = -1.;
+            say("changed");
         }
     }
     if (drain && flux_stream_drain(s, 60., &err) < 0)
@@ -319,7 +346,7 @@ static void check(flux_stream_t *s, uint64_t step)
             die("a step has the wrong number");
         if (flux_stream_get(s, rank, "data", &p, &len, &err) < 0)
             no_value(&err);
-        fill(data, rank, step);
+        fill(data, DATA_LEN, rank, step);
         if (len != DATA_LEN || memcmp(p, data, len) != 0)
             die("a step has wrong data");
         if (flux_stream_get(s, rank, "none", &p, &len, &err) == 0 || errno != ENOENT)
@@ -345,6 +372,7 @@ static int reader(flux_t *h, char **argv)
     uint64_t last = 0;
     uint64_t step;
     unsigned n = 0;
+    bool whole;
     int rc;
 
     if (!(s = flux_stream_open(h, argv[0], FLUX_STREAM_READ, &opts, &err)))
@@ -354,7 +382,8 @@ static int reader(flux_t *h, char **argv)
         wait_input();
     while ((rc = flux_stream_begin_step(s, newest ? FLUX_STREAM_NEWEST : FLUX_STREAM_NEXT, 60.,
                                         &step, &err)) == 1) {
-        if (checked(s, step)) {
+        whole = checked(s, step);
+        for (unsigned k = plants("missing", step); whole && k < 1u + plants("twice", step); k++) {
             if (n++ == 0)
                 first = step;
             else if (step <= last && !opts.group)
@@ -376,6 +405,9 @@ static int reader(flux_t *h, char **argv)
             printf("step %" PRIu64 "\n", step);
             fflush(stdout);
         }
+        /* Nor has it changed while it was held. */
+        if (whole && !early)
+            (void)checked(s, step);
         flux_stream_end_step(s, 0., NULL);
     }
     printf("%" PRIu64 "-%" PRIu64 " %u\n%s\n", first, last, n, rc == 0 ? "the end" : err.text);
