@@ -24,8 +24,9 @@
  *
  * plant=KIND:N is a fault in step N, which readers have to notice: "torn", half of the data are
  * those of the step before; "offset", the rows are those of another place; "changed", with place=1
- * and hold=1, the writer changes the rows when the step is out, after its line of standard input, as
- * if the place were used again; "twice" and "missing", a reader takes the step twice, or not at all.
+ * and hold=1, the writer changes the rows when the step is out, after its line of standard input,
+ * as if the place were used again; "twice" and "missing", a reader takes the step twice, or not at
+ * all.
  */
 #include "config.h"
 #include <errno.h>
