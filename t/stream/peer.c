@@ -8,19 +8,19 @@
  * checks all of it, and prints the first step, the last one, and how many there were; then why it
  * ended.
  *
- * A member of a group prints each step in a line before it ends it.
+ * A member of a group, or of a team, prints each step in a line before it ends it.
  *
- * Options: policy, depth, bytes, readers, keep, stay, timeout, group, key and transforms are those
- * of opening a stream; newest=1 lets a reader begin the newest steps; ready=1 waits for a line of
- * standard input before the first step, and hold=1 after the last one of a writer; wait=N lets a
- * writer wait then,
- * before the first step, until N readers have joined; overlap=1 lets each writer put the same rows,
+ * Options: policy, depth, bytes, readers, keep, stay, timeout, group, key, team, rank, size and
+ * transforms are those of opening a stream; count=N lets a reader leave after N steps; newest=1
+ * lets a reader begin the newest steps; ready=1 waits for a line of standard input before the
+ * first step, and hold=1 after the last one of a writer; wait=N lets a writer wait then, before
+ * the first step, until N readers have joined; overlap=1 lets each writer put the same rows,
  * place=1 writes them in their place, async=1 ends steps without waiting, and waits in a reactor;
- * crash=N ends a writer, or a reader, by SIGKILL instead of ending step N, or a reader a later one;
- * drain=1 lets a writer wait until groups have ended its steps, and evict=S is that of opening it;
- * early=1 lets a member end a step before it prints it, which is wrong; until=1 lets a writer write
- * up to step STEPS, from whichever it begins with, and print that one; stop=N stops a reader by
- * SIGSTOP in the first step from N on.
+ * crash=N ends a writer, or a reader, by SIGKILL instead of ending step N, or a reader a later
+ * one; drain=1 lets a writer wait until groups have ended its steps, and evict=S is that of
+ * opening it; early=1 lets a member end a step before it prints it, which is wrong; until=1 lets a
+ * writer write up to step STEPS, from whichever it begins with, and print that one; stop=N stops a
+ * reader by SIGSTOP in the first step from N on.
  *
  * plant=KIND:N is a fault in step N, which readers have to notice: "torn", half of the data are
  * those of the step before; "offset", the rows are those of another place; "changed", with place=1
@@ -31,6 +31,7 @@
 #include "config.h"
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -48,6 +49,7 @@ static int newest, hold, ready, overlap, place, drain, async, early, until;
 static uint32_t readers; /* that a writer waits for */
 static jmp_buf lost;     /* a value of the step cannot be had any more */
 static uint64_t crash = UINT64_MAX, stop = UINT64_MAX;
+static unsigned count = UINT_MAX; /* steps that a reader begins */
 static struct flux_stream_opts opts;
 static const char *plant;
 static uint64_t planted;
@@ -110,6 +112,14 @@ static void option(const char *arg)
         crash = (uint64_t)atoi(val);
     else if (strncmp(arg, "group", n) == 0)
         opts.group = val;
+    else if (strncmp(arg, "team", n) == 0)
+        opts.team = val;
+    else if (strncmp(arg, "rank", n) == 0)
+        opts.rank = (uint32_t)atoi(val);
+    else if (strncmp(arg, "size", n) == 0)
+        opts.size = (uint32_t)atoi(val);
+    else if (strncmp(arg, "count", n) == 0)
+        count = (unsigned)atoi(val);
     else if (strncmp(arg, "key", n) == 0)
         opts.key = val;
     else if (strncmp(arg, "transforms", n) == 0)
@@ -381,7 +391,9 @@ static int reader(flux_t *h, char **argv)
     say("open");
     if (ready)
         wait_input();
-    while ((rc = flux_stream_begin_step(s, newest ? FLUX_STREAM_NEWEST : FLUX_STREAM_NEXT, 60.,
+    rc = 1;
+    while (n < count &&
+           (rc = flux_stream_begin_step(s, newest ? FLUX_STREAM_NEWEST : FLUX_STREAM_NEXT, 60.,
                                         &step, &err)) == 1) {
         whole = checked(s, step);
         for (unsigned k = plants("missing", step); whole && k < 1u + plants("twice", step); k++) {
@@ -402,7 +414,7 @@ static int reader(flux_t *h, char **argv)
             say("stops");
             raise(SIGSTOP);
         }
-        if (opts.group) {
+        if (opts.group || opts.team) {
             printf("step %" PRIu64 "\n", step);
             fflush(stdout);
         }
@@ -411,7 +423,10 @@ static int reader(flux_t *h, char **argv)
             (void)checked(s, step);
         flux_stream_end_step(s, 0., NULL);
     }
-    printf("%" PRIu64 "-%" PRIu64 " %u\n%s\n", first, last, n, rc == 0 ? "the end" : err.text);
+    printf("%" PRIu64 "-%" PRIu64 " %u\n%s\n", first, last, n,
+           rc == 0   ? "the end"
+           : rc == 1 ? "enough"
+                     : err.text);
     flux_stream_close(s);
     return 0;
 }

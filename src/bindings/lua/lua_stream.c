@@ -199,8 +199,8 @@ static int writer_open(lua_State *L)
 
 static int reader_open(lua_State *L)
 {
-    static const char *const names[] = {"policy", "depth",   "bytes",      "group", "key",
-                                        "stay",   "timeout", "transforms", NULL};
+    static const char *const names[] = {"policy", "depth", "bytes", "group",   "key",        "team",
+                                        "rank",   "size",  "stay",  "timeout", "transforms", NULL};
     struct flux_stream_opts opts;
 
     lflux_check_options(L, 3, names);
@@ -209,6 +209,9 @@ static int reader_open(lua_State *L)
                                      .bytes = (uint64_t)option_number(L, 3, "bytes", 0x1p62),
                                      .group = option_text(L, 3, "group"),
                                      .key = option_text(L, 3, "key"),
+                                     .team = option_text(L, 3, "team"),
+                                     .rank = (uint32_t)option_number(L, 3, "rank", UINT32_MAX),
+                                     .size = (uint32_t)option_number(L, 3, "size", UINT32_MAX),
                                      .transforms = option_text(L, 3, "transforms"),
                                      .stay = lflux_option_bool(L, 3, "stay"),
                                      .timeout = open_timeout(L)};

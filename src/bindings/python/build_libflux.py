@@ -315,6 +315,7 @@ struct flux_stream_opts {
     const char *secure;
     const char *share;
     const char *onoff;
+    const char *team;
     bool stay;
     const char *transforms;
     ...;

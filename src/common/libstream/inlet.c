@@ -177,14 +177,8 @@ static int join(inlet_t *i, const unsigned char *key, const struct knock_want *w
         return errmsg_fail(err, EACCES,
                            "the writer refuses the capability: the stream may have "
                            "begun anew since its name was looked up");
-    if (w.errnum == EEXIST)
-        return errmsg_fail(err, EEXIST,
-                           "group '%s' of the stream has another key than '%s': all members have "
-                           "the same",
-                           want->group, want->key);
     if (w.errnum != 0)
-        return errmsg_fail(err, w.errnum, "the writer does not admit this reader: %s",
-                           strerror(w.errnum));
+        return knock_refused(want, w.errnum, err);
     i->size = w.size;
     if (!(i->base = map(pass, i->size, PROT_READ, err)))
         return -1;

@@ -151,16 +151,10 @@ static int admitted(inlet_far_t *f, const struct far_welcome *w, errmsg_t *err)
     const struct inlet_far_dial *d = &f->dial;
     struct far_keys keys;
 
-    if (w->errnum == EEXIST)
-        return errmsg_fail(err, EEXIST,
-                           "group '%s' of the stream has another key than '%s': all members have "
-                           "the same",
-                           f->want.group, f->want.key);
     if (w->errnum == ESTALE)
         return errmsg_fail(err, ESTALE, "it has given this reader up");
     if (w->errnum != 0)
-        return errmsg_fail(err, w->errnum, "the writer does not admit this reader: %s",
-                           strerror(w->errnum));
+        return knock_refused(&f->want, w->errnum, err);
     if (f->opts.secure && !w->secure)
         return errmsg_fail(err, EPROTO, "the writer of a stream at %.100s does not encrypt",
                            f->address);

@@ -4,17 +4,21 @@
  * message is never incomplete.
  *
  *    knock, 88 bytes, reader to writer:
- *       0  "FLUXSTRM"     8  version, 3     12  policy    16  every    20  depth
+ *       0  "FLUXSTRM"     8  version, 4     12  policy    16  every    20  depth
  *      24  bytes         32  capability, 32 bytes
  *      64  number of the reader           72  1: it is off, else 0
  *      76  1: member of a group whose steps another writer hands out, else 0
  *      80  last complete step that it has had of writers before, plus 1, below 2^62; 0: none
- *    knock of a member of a group, 280 bytes: the same, with policy block, and
+ *    knock of a member of a group, 288 bytes: the same, with policy block, and
  *      88  group, 64 bytes         152  key, 128 bytes: names, filled with zeros
+ *     280  0 (8 bytes)
+ *    knock of a member of a team, 288 bytes: the same, with any policy, and
+ *      88  team, 64 bytes: a name, filled with zeros                    152  0 (128 bytes)
+ *     280  rank          284  size of the team, above the rank, at most 1024
  *    claim, 16 bytes, of a member that has joined a writer that does not hand out the steps:
  *       0  step, or 2^64 - 1               8  floor
  *    welcome, 40 bytes, with the descriptor of the memory unless errnum is not 0:
- *       0  "FLUXSTRM"     8  version, 3     12  errnum    16  size
+ *       0  "FLUXSTRM"     8  version, 4     12  errnum    16  size
  *      24  0 (16 bytes)
  *
  * Decoding is strict: another length, version or magic number, a value out of range, and other
@@ -31,7 +35,7 @@
 #include "libutil/le.h"
 #include "libutil/strutil.h"
 
-#define KNOCK_VERSION 3
+#define KNOCK_VERSION 4
 #define SEEN_MAX ((uint64_t)1 << 62)
 #define DEFAULT_BYTES ((uint64_t)64 << 20)
 
@@ -99,6 +103,41 @@ int knock_group_set(struct knock_want *w, const char *group, const char *key, er
     return 0;
 }
 
+int knock_team_set(struct knock_want *w, const char *team, uint32_t rank, uint32_t size,
+                   errmsg_t *err)
+{
+    if (!name_ok(team, KNOCK_GROUP_MAX))
+        return errmsg_fail(err, EINVAL, "the name of a team has 1 to %d characters without blanks",
+                           KNOCK_GROUP_MAX);
+    if (size == 0 || size > KNOCK_TEAM_SIZE_MAX || rank >= size)
+        return errmsg_fail(err, EINVAL,
+                           "rank %u of %u readers is not possible: a team has at most %d, and the "
+                           "first one has rank 0",
+                           rank, size, KNOCK_TEAM_SIZE_MAX);
+    strcpy(w->team, team);
+    w->rank = rank;
+    w->size = size;
+    return 0;
+}
+
+int knock_refused(const struct knock_want *w, int errnum, errmsg_t *err)
+{
+    if (errnum == EEXIST && w->size > 0)
+        return errmsg_fail(err, EEXIST, "team '%s' of the stream has a reader of rank %u already",
+                           w->team, w->rank);
+    if (errnum == EINVAL && w->size > 0)
+        return errmsg_fail(err, EINVAL,
+                           "team '%s' of the stream has another size than %u, or another policy: "
+                           "all members have the same",
+                           w->team, w->size);
+    if (errnum == EEXIST)
+        return errmsg_fail(err, EEXIST,
+                           "group '%s' of the stream has another key than '%s': all members have "
+                           "the same",
+                           w->group, w->key);
+    return errmsg_fail(err, errnum, "the writer does not admit this reader: %s", strerror(errnum));
+}
+
 bool knock_want_ok(const struct knock_want *w)
 {
     return (uint32_t)w->policy <= KNOCK_SAMPLE && w->every > 0 &&
@@ -129,16 +168,18 @@ size_t knock_encode(const struct knock *k, unsigned char buf[KNOCK_MAX])
     le_put32(buf + 72, k->want.off);
     le_put32(buf + 76, k->want.follow);
     le_put64(buf + 80, k->want.seen);
-    if (k->want.group[0] == '\0')
+    if (k->want.group[0] == '\0' && k->want.size == 0)
         return KNOCK_LEN;
     knock_names_encode(&k->want, buf + KNOCK_LEN);
+    le_put32(buf + KNOCK_LEN + KNOCK_NAMES_LEN, k->want.rank);
+    le_put32(buf + KNOCK_LEN + KNOCK_NAMES_LEN + 4, k->want.size);
     return KNOCK_MAX;
 }
 
 void knock_names_encode(const struct knock_want *w, unsigned char buf[KNOCK_NAMES_LEN])
 {
     memset(buf, 0, KNOCK_NAMES_LEN);
-    strcpy((char *)buf, w->group);
+    strcpy((char *)buf, w->size > 0 ? w->team : w->group);
     strcpy((char *)buf + sizeof(w->group), w->key);
 }
 
@@ -155,10 +196,14 @@ static bool name_get(char *name, const unsigned char *buf, size_t size)
 
 int knock_names_decode(const unsigned char buf[KNOCK_NAMES_LEN], struct knock_want *w)
 {
-    if (name_get(w->group, buf, sizeof(w->group)) &&
-        name_get(w->key, buf + sizeof(w->group), sizeof(w->key)) &&
+    bool ok = name_get(w->size > 0 ? w->team : w->group, buf, sizeof(w->group)) &&
+              name_get(w->key, buf + sizeof(w->group), sizeof(w->key));
+
+    if (ok &&
         (w->group[0] != '\0' ? w->policy == KNOCK_BLOCK && !w->off
-                             : w->key[0] == '\0' && !w->follow))
+                             : w->key[0] == '\0' && !w->follow) &&
+        (w->size > 0 ? w->team[0] != '\0' && w->rank < w->size && w->size <= KNOCK_TEAM_SIZE_MAX
+                     : w->rank == 0))
         return 0;
     errno = EPROTO;
     return -1;
@@ -176,10 +221,14 @@ int knock_decode(const unsigned char *buf, size_t len, struct knock *k)
                                   .seen = le_get64(buf + 80),
                                   .off = le_get32(buf + 72) == 1,
                                   .follow = le_get32(buf + 76) == 1};
+    if (len == KNOCK_MAX) {
+        k->want.rank = le_get32(buf + KNOCK_LEN + KNOCK_NAMES_LEN);
+        k->want.size = le_get32(buf + KNOCK_LEN + KNOCK_NAMES_LEN + 4);
+    }
     if (!knock_want_ok(&k->want) || le_get32(buf + 72) > 1 || le_get32(buf + 76) > 1 ||
         (len == KNOCK_LEN && k->want.follow) ||
-        (len == KNOCK_MAX &&
-         (knock_names_decode(buf + KNOCK_LEN, &k->want) < 0 || k->want.group[0] == '\0')))
+        (len == KNOCK_MAX && (knock_names_decode(buf + KNOCK_LEN, &k->want) < 0 ||
+                              (k->want.group[0] == '\0' && k->want.size == 0))))
         goto inval;
     memcpy(k->key, buf + 32, KNOCK_KEY_LEN);
     return 0;

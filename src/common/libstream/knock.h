@@ -15,8 +15,9 @@
 #define KNOCK_LEN 88
 #define KNOCK_GROUP_MAX 63 /* bytes of the name of a group */
 #define KNOCK_VAR_MAX 127  /* bytes of the name of a variable */
-#define KNOCK_MAX 280      /* bytes of a knock: KNOCK_LEN, or of a member of a group this */
-#define KNOCK_NAMES_LEN (KNOCK_MAX - KNOCK_LEN)
+#define KNOCK_MAX 288      /* bytes of a knock: KNOCK_LEN, or of a member of a group or team this */
+#define KNOCK_NAMES_LEN (KNOCK_MAX - KNOCK_LEN - 8)
+#define KNOCK_TEAM_SIZE_MAX 1024 /* as many readers as a writer has */
 #define KNOCK_WELCOME_LEN 40
 #define KNOCK_CLAIM_LEN 16 /* bytes of a claim */
 
@@ -43,6 +44,10 @@ struct knock_want {
     char group[KNOCK_GROUP_MAX + 1]; /* "": none */
     char key[KNOCK_VAR_MAX + 1];     /* variable; steps with equal values of it are kept in order */
     bool follow; /* another writer hands out the steps, and members claim them here */
+    /* for a member of a team, all members of which are offered the same steps: */
+    char team[KNOCK_GROUP_MAX + 1]; /* "": none */
+    uint32_t rank;
+    uint32_t size; /* of the team; 0: none */
 };
 
 /* block, and 2 steps or 64 MiB, whichever is more. */
@@ -55,9 +60,15 @@ int knock_policy_parse(struct knock_want *w, const char *text, errmsg_t *err);
  * 1.  0, or -1 with an error message and EINVAL (an invalid name, or a policy other than block). */
 int knock_group_set(struct knock_want *w, const char *group, const char *key, errmsg_t *err);
 
+/* Make the options those of rank `rank` of `size` processes that read as a team.  0, or -1 with an
+ * error message and EINVAL (an invalid name, rank or size). */
+int knock_team_set(struct knock_want *w, const char *team, uint32_t rank, uint32_t size,
+                   errmsg_t *err);
+
 /* Is each number in its range? */
 bool knock_want_ok(const struct knock_want *w);
-/* The bytes of group and key, which may be "".  Decoding: 0, or -1 with EPROTO. */
+/* The bytes of group, or team, and key, which may be "".  Decoding, when rank and size are set: 0,
+ * or -1 with EPROTO. */
 void knock_names_encode(const struct knock_want *w, unsigned char buf[KNOCK_NAMES_LEN]);
 int knock_names_decode(const unsigned char buf[KNOCK_NAMES_LEN], struct knock_want *w);
 
@@ -67,6 +78,8 @@ struct knock {
 };
 /* Returns the length. */
 size_t knock_encode(const struct knock *k, unsigned char buf[KNOCK_MAX]);
+/* Say why a writer has refused a reader: the errno of its welcome.  Returns -1. */
+int knock_refused(const struct knock_want *w, int errnum, errmsg_t *err);
 /* 0, or -1 with EPROTO: not a message of a reader. */
 int knock_decode(const unsigned char *buf, size_t len, struct knock *k);
 /* What a member says to a writer that follows, once it has joined: it needs step `step`, and all

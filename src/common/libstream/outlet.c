@@ -25,6 +25,8 @@
  * A blocking reader is offered the kept steps, and a step that was begun before it joined, even
  * beyond the bound of its queue: then the next step waits.
  *
+ * The members of a team are offered the same steps: outlet_team.c.
+ *
  * The members of a group have one queue, which waits as `block` does: outlet_group.c, and
  * outlet_follow.c for the writers of ranks above 0.  A writer that takes the place of another one
  * awaits their members: outlet_await.c.
@@ -170,7 +172,7 @@ void outlet_reap(outlet_t *o)
     }
 }
 
-static bool full(const struct outlet_conn *c, uint64_t size)
+bool outlet_full(const struct outlet_conn *c, uint64_t size)
 {
     unsigned live = lane_tx_live(c->lane);
 
@@ -221,24 +223,37 @@ struct lane_item outlet_item(const struct outlet_step *s)
     return item;
 }
 
-static void offer(outlet_t *o, struct outlet_conn *c, struct outlet_step *s)
+/* Make room for a step as the policy of the reader has it.  false: it is not offered. */
+static bool make_room(outlet_t *o, struct outlet_conn *c, const struct outlet_step *s)
 {
-    struct lane_item item = outlet_item(s);
     bool waits = c->want.policy == KNOCK_BLOCK || c->want.policy == KNOCK_SAMPLE;
 
-    if (c->group || c->evicted || c->gone || c->want.off ||
-        (c->want.policy == KNOCK_SAMPLE && s->step % c->want.every != 0))
-        return;
+    if (c->team) {
+        if (!c->team->takes && outlet_team_wants(c->team, s->step))
+            count_dropped(o, c);
+        return c->team->takes;
+    }
+    if (c->want.policy == KNOCK_SAMPLE && s->step % c->want.every != 0)
+        return false;
     if (c->want.policy == KNOCK_LATEST)
         while (drop(o, c))
             ;
     else if (c->want.policy == KNOCK_DROP_OLDEST)
-        while (full(c, s->len) && drop(o, c))
+        while (outlet_full(c, s->len) && drop(o, c))
             ;
-    if (!waits && full(c, s->len)) {
+    if (!waits && outlet_full(c, s->len)) {
         count_dropped(o, c);
-        return;
+        return false;
     }
+    return true;
+}
+
+static void offer(outlet_t *o, struct outlet_conn *c, struct outlet_step *s)
+{
+    struct lane_item item = outlet_item(s);
+
+    if (c->group || c->evicted || c->gone || c->want.off || !make_room(o, c, s))
+        return;
     if (!lane_tx_offer(c->lane, &item, s)) {
         /* The page is full of steps that were taken back, behind a step that is held. */
         while (drop(o, c))
@@ -266,11 +281,15 @@ static void want(outlet_t *o, struct outlet_conn *c, const struct knock_want *w)
 {
     c->want.policy = w->policy;
     c->want.every = w->every;
+    if (c->team)
+        outlet_team_want(c->team, w);
     if (c->want.off == w->off)
         return;
     c->want.off = w->off;
+    if (c->team)
+        outlet_team_off(c->team, w->off);
     o->noff += w->off ? 1 : -1u;
-    while (w->off && drop(o, c))
+    while (w->off && !c->team && drop(o, c))
         ;
     if (c->pins > 0)
         lane_tx_kick(c->lane);
@@ -319,16 +338,40 @@ void outlet_forget_all(outlet_t *o)
     pthread_mutex_unlock(&o->lock);
 }
 
-void outlet_joined(outlet_t *o, struct outlet_conn *c)
+/* Offer the kept steps to a reader, or to all members of a team that begins. */
+static void offer_kept(outlet_t *o, struct outlet_conn *c, bool begins)
 {
     uint64_t n = o->nkept < o->keep ? o->nkept : o->keep;
+
+    if (c->team && c->want.policy == KNOCK_LATEST && n > 1)
+        n = 1; /* nothing is taken back */
+    for (uint64_t i = o->nkept - n; i < o->nkept; i++) {
+        struct outlet_step *s = o->kept[i % o->keep];
+
+        if (c->team)
+            outlet_team_decide(c->team, s);
+        if (!begins) {
+            offer(o, c, s);
+            continue;
+        }
+        LIST_FOREACH(it, &c->team->members)
+        {
+            offer(o, list_entry(it, struct outlet_conn, team_node), s);
+        }
+    }
+}
+
+void outlet_joined(outlet_t *o, struct outlet_conn *c)
+{
     const struct knock_want *w;
+    bool begins;
 
     if (o->ended)
         lane_tx_end(c->lane, LANE_CLOSED);
     list_append(&o->readers, &c->node);
     o->nreaders++;
     o->noff += c->want.off;
+    begins = c->team && outlet_team_joined(c);
     if ((w = hmap_get_u64(o->wants, c->want.reader)) && !c->group)
         want(o, c, w);
     if (o->seen < c->want.seen && !c->group)
@@ -338,8 +381,7 @@ void outlet_joined(outlet_t *o, struct outlet_conn *c)
         outlet_group_joined(o, c);
     outlet_await_end(o, c->want.reader);
     outlet_set_wanted(o);
-    for (uint64_t i = o->nkept - n; i < o->nkept; i++)
-        offer(o, c, o->kept[i % o->keep]);
+    offer_kept(o, c, begins);
 }
 
 static void reader_free(outlet_t *o, struct outlet_conn *c)
@@ -347,6 +389,7 @@ static void reader_free(outlet_t *o, struct outlet_conn *c)
     struct outlet_step *s;
 
     outlet_group_leave(o, c);
+    outlet_team_leave(c);
     while ((s = lane_tx_forget(c->lane)))
         outlet_unref(o, s);
     list_remove(&c->node);
@@ -356,6 +399,7 @@ static void reader_free(outlet_t *o, struct outlet_conn *c)
 void outlet_gone(outlet_t *o, struct outlet_conn *c)
 {
     c->gone = true;
+    outlet_team_leave(c);
     o->nreaders--;
     o->noff -= c->want.off;
     outlet_set_wanted(o);
@@ -386,7 +430,8 @@ static struct outlet_conn *blocked_by(outlet_t *o, uint64_t step, uint64_t size)
         if ((c->want.policy == KNOCK_BLOCK ||
              (c->want.policy == KNOCK_SAMPLE && step % c->want.every == 0)) &&
             !c->group && !c->evicted && !c->gone && !c->want.off &&
-            (full(c, size) || !lane_tx_room(c->lane)))
+            (!c->team || outlet_team_wants(c->team, step)) &&
+            (outlet_full(c, size) || !lane_tx_room(c->lane)))
             return c;
         c->since = 0.;
     }
@@ -548,6 +593,7 @@ int outlet_commit(outlet_t *o, uint64_t len)
     o->next_step = s->step + 1;
     if (o->keep > 0)
         keep(o, s);
+    outlet_teams_decide(o, s);
     LIST_FOREACH(it, &o->readers)
     {
         offer(o, list_entry(it, struct outlet_conn, node), s);
@@ -703,6 +749,7 @@ outlet_t *outlet_create(const struct outlet_opts *opts, errmsg_t *err)
     atomic_init(&o->ahead, clock_wall() - clock_boot());
     list_init(&o->readers);
     list_init(&o->groups);
+    list_init(&o->teams);
     list_init(&o->fars);
     list_init(&o->knocking);
     pthread_mutex_init(&o->lock, NULL);

@@ -157,7 +157,9 @@ int outlet_enter(outlet_t *o, struct outlet_conn *c)
 {
     if (c->want.bytes > o->size / QUEUE_PART)
         c->want.bytes = o->size / QUEUE_PART;
-    return c->want.group[0] != '\0' ? outlet_group_enter(o, c) : 0;
+    return c->want.size > 0           ? outlet_team_enter(o, c)
+           : c->want.group[0] != '\0' ? outlet_group_enter(o, c)
+                                      : 0;
 }
 
 static void admit(outlet_t *o, struct outlet_conn *c)

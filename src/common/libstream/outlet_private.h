@@ -63,6 +63,17 @@ struct outlet_group {
     struct outlet_bucket *buckets; /* NULL: the group has no key */
 };
 
+/* Readers that are offered the same steps: outlet_team.c. */
+struct outlet_team {
+    struct list_node node; /* in outlet.teams */
+    char name[KNOCK_GROUP_MAX + 1];
+    struct list_node members; /* those that are not gone */
+    unsigned n;               /* number of them, */
+    unsigned noff;            /* and of those that are off */
+    bool begun;               /* all ranks have come */
+    bool takes;               /* the step that is committed */
+};
+
 /* A connection; that of a reader has a lane. */
 struct outlet_conn {
     struct list_node node;     /* in outlet.knocking, then in outlet.readers */
@@ -83,6 +94,9 @@ struct outlet_conn {
     unsigned pins;              /* 1 while the writer waits for it */
     struct outlet_queue counts; /* since it joined: outlet_stats.c, */
     struct outlet_queue told;   /* and as far as outlet_get_queues() has returned them */
+
+    struct outlet_team *team;   /* NULL: none */
+    struct list_node team_node; /* in outlet_team.members */
 
     /* For a member of a group; else NULL and empty. */
     struct outlet_group *group;
@@ -108,6 +122,7 @@ struct outlet {
     pthread_cond_t moved; /* a group may have room; the same clock */
     struct list_node readers;
     struct list_node groups;
+    struct list_node teams;
     unsigned nreaders;
     unsigned noff;             /* those of them that are off */
     hmap_t *wants;             /* options set by outlet_want(), by number */
@@ -165,6 +180,25 @@ void outlet_bell(outlet_t *o, struct outlet_conn *c);
 
 /* Adapt outlet_wanted(), with the lock: readers, or groups, have changed. */
 void outlet_set_wanted(outlet_t *o);
+
+/* Is the queue of a reader full, for a step of this size? */
+bool outlet_full(const struct outlet_conn *c, uint64_t size);
+
+/* Teams: outlet_team.c; with the lock. */
+/* Enter a reader into its team; it joins before the lock is released: 0, or an errno. */
+int outlet_team_enter(outlet_t *o, struct outlet_conn *c);
+/* A member has joined.  true: the team begins. */
+bool outlet_team_joined(struct outlet_conn *c);
+/* Is a team offered this step if its members have room? */
+bool outlet_team_wants(const struct outlet_team *t, uint64_t step);
+/* Decide who is offered a step: outlet_team.takes. */
+void outlet_team_decide(struct outlet_team *t, const struct outlet_step *s);
+void outlet_teams_decide(outlet_t *o, const struct outlet_step *s);
+/* The policy of a member has changed, and so that of all; a member was turned on or off. */
+void outlet_team_want(struct outlet_team *t, const struct knock_want *w);
+void outlet_team_off(struct outlet_team *t, bool off);
+/* A member is gone.  No effect without a team. */
+void outlet_team_leave(struct outlet_conn *c);
 
 /* Groups: outlet_group.c. */
 /* Enter a reader into its group; it joins before the lock is released: 0, or an errno. */

@@ -69,8 +69,9 @@ flux_stream_t *flux_stream_open(flux_t *h, const char *name, enum flux_stream_mo
         errmsg_fail(err, EINVAL, "a stream is opened for writing or for reading");
         return NULL;
     }
-    if ((mode == FLUX_STREAM_WRITE && own.size == 0 && rank_get(name, &own, err) < 0) ||
-        stream_config_file(name, mode, &own, &held, err) < 0) {
+    if (stream_config_file(name, mode, &own, &held, err) < 0 ||
+        (own.size == 0 && (own.team || mode == FLUX_STREAM_WRITE) &&
+         rank_get(name, &own, err) < 0)) {
         free(held);
         return NULL;
     }

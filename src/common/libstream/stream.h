@@ -47,9 +47,9 @@ enum flux_stream_mode {
 /* Options; 0, or NULL, stands for the default.  The settings of the stream in the file that the
  * environment variable FLUX_STREAM_CONFIG names (flux-stream(1)) override the options. */
 struct flux_stream_opts {
-    /* Writer: this process, in a group of processes that opens this side together.  `size` 0: as
-     * flux_stream_rank() says, so that the tasks of a job, or the processes of an MPI program, are
-     * one group; 1: it writes alone. */
+    /* This process, in a group of processes that opens this side together; of readers, in a
+     * `team`.  `size` 0: as flux_stream_rank() says, so that the tasks of a job, or the processes
+     * of an MPI program, are one group; 1: it writes alone. */
     uint32_t rank;
     uint32_t size;
     /* Timeout of opening, in seconds: a reader waits for all writers, a writer for `readers`
@@ -79,6 +79,15 @@ struct flux_stream_opts {
      * steps, its values of `key` count, and a step that not all of them have goes to nobody. */
     const char *group;
     const char *key;
+    /* Reader: name of the team of `size` readers that this one belongs to, 1 to 63 characters.  All
+     * members see the same steps with FLUX_STREAM_NEXT, also if they join while the stream runs:
+     * from the first step on that each writer ends after all members have connected to it, and the
+     * steps that it keeps then.  They have the same policy, and a step is dropped for all of them
+     * or for none, which each writer decides by itself; so none is taken back: "drop-oldest" is
+     * like "drop-newest", and "latest" like that with 2 steps in the queue.  A member that has
+     * gone, or was evicted, delays nobody, and its place can be taken; but a writer that joins then
+     * waits with the team for it. */
+    const char *team;
     /* The transport of the data: "auto" (shared memory on one host, else TCP), "tcp" or "ring"
      * (environment FLUX_STREAM_TRANSPORT, else "auto"); whether TCP is encrypted: "yes" or "no"
      * (environment FLUX_STREAM_SECURE, else as for brokers).  It is encrypted if one end requests
@@ -131,7 +140,8 @@ int flux_stream_rank(uint32_t *rank, uint32_t *size, errmsg_t *err);
  * message and EEXIST (there is a writer of this rank), EINVAL (a bad name or option, or a transform
  * that cannot be loaded; also EPERM or an error of reading it), ETIMEDOUT
  * (not all writers, or readers, have come), EHOSTUNREACH (a writer cannot be reached from here),
- * EEXIST (the group has another key), EINTR, ENOSYS (the session has no module `stream`), or
+ * EEXIST (the group has another key, or the team a reader of this rank), EINVAL (the team has
+ * another size or policy), EINTR, ENOSYS (the session has no module `stream`), or
  * another errno. */
 flux_stream_t *flux_stream_open(flux_t *h, const char *name, enum flux_stream_mode mode,
                                 const struct flux_stream_opts *opts, errmsg_t *err);

@@ -14,6 +14,7 @@
  *    depth       readers
  *    bytes       readers   a size: 64M
  *    group, key  readers
+ *    team        readers
  *    keep        writers
  *    readers     writers
  *    evict       writers   a duration
@@ -55,6 +56,7 @@ static const struct setting {
     {"policy", TEXT, offsetof(struct flux_stream_opts, policy)},
     {"group", TEXT, offsetof(struct flux_stream_opts, group)},
     {"key", TEXT, offsetof(struct flux_stream_opts, key)},
+    {"team", READER, offsetof(struct flux_stream_opts, team)},
     {"transport", TEXT, offsetof(struct flux_stream_opts, transport)},
     {"secure", TEXT, offsetof(struct flux_stream_opts, secure)},
     {"share", TEXT, offsetof(struct flux_stream_opts, share)},

@@ -135,6 +135,14 @@ static int want(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t 
         return errmsg_fail(err, EINVAL, "a key is for the members of a group");
     if (opts->onoff && opts->group)
         return errmsg_fail(err, EINVAL, "a member of a group has no switch");
+    if (opts->team && opts->group)
+        return errmsg_fail(err, EINVAL, "a member of a team has no group: each has all steps");
+    if (!opts->team && (opts->rank > 0 || opts->size > 1))
+        return errmsg_fail(err, EINVAL,
+                           "stream '%s': readers with a rank and a size have the name of a team",
+                           s->name);
+    if (opts->team && knock_team_set(&s->want, opts->team, opts->rank, opts->size, err) < 0)
+        return -1;
     if (opts->group && knock_group_set(&s->want, opts->group, opts->key, err) < 0)
         return -1;
     if (opts->depth > 0)

@@ -19,7 +19,7 @@ START_TEST(golden)
     struct knock out;
     unsigned char buf[KNOCK_MAX];
     static const unsigned char head[32] =
-        "FLUXSTRM\3\0\0\0\4\0\0\0\3\0\0\0\7\0\0\0\x8\7\6\5\4\3\2\1";
+        "FLUXSTRM\4\0\0\0\4\0\0\0\3\0\0\0\7\0\0\0\x8\7\6\5\4\3\2\1";
 
     for (int i = 0; i < KNOCK_KEY_LEN; i++)
         k.key[i] = (unsigned char)(200 + i);
@@ -130,7 +130,7 @@ START_TEST(groups)
     ck_assert_int_eq(knock_group_set(&k.want, "g", NULL, &err), 0);
     knock_encode(&k, buf);
     ck_assert_int_eq(knock_decode(buf, KNOCK_MAX, &out), 0);
-    for (size_t i = KNOCK_LEN + 1; i < KNOCK_MAX; i++) {
+    for (size_t i = KNOCK_LEN + 1; i < KNOCK_MAX - 4; i++) {
         buf[i] = ' ';
         ck_assert_int_eq(knock_decode(buf, KNOCK_MAX, &out), -1);
         buf[i] = 0;
@@ -138,6 +138,40 @@ START_TEST(groups)
     buf[12] = KNOCK_DROP_NEWEST;
     ck_assert_int_eq(knock_decode(buf, KNOCK_MAX, &out), -1);
     buf[12] = KNOCK_BLOCK;
+    buf[KNOCK_LEN] = 0;
+    ck_assert_int_eq(knock_decode(buf, KNOCK_MAX, &out), -1);
+}
+END_TEST
+
+/* A member of a team. */
+START_TEST(teams)
+{
+    static const unsigned char names[KNOCK_NAMES_LEN] = "solver";
+    struct knock k = {.key = "0123456789"};
+    struct knock out;
+    unsigned char buf[KNOCK_MAX];
+    errmsg_t err;
+
+    knock_want_init(&k.want);
+    k.want.policy = KNOCK_LATEST;
+    k.want.off = true;
+    ck_assert_int_eq(knock_team_set(&k.want, "solver", 258, 1024, &err), 0);
+    ck_assert_uint_eq(knock_encode(&k, buf), KNOCK_MAX);
+    ck_assert_mem_eq(buf + KNOCK_LEN, names, sizeof(names));
+    ck_assert_mem_eq(buf + KNOCK_MAX - 8, "\2\1\0\0\0\4\0\0", 8);
+    ck_assert_int_eq(knock_decode(buf, KNOCK_MAX, &out), 0);
+    ck_assert_str_eq(out.want.team, "solver");
+    ck_assert_str_eq(out.want.group, "");
+    ck_assert(out.want.rank == 258 && out.want.size == 1024 && out.want.off);
+    for (size_t i = KNOCK_LEN; i < KNOCK_MAX; i++) {
+        if (i == KNOCK_LEN + 7) /* any name, and any rank that is below the size */
+            i = KNOCK_LEN + sizeof(out.want.team);
+        if (i == KNOCK_MAX - 8)
+            i += 2;
+        buf[i] ^= 0x80;
+        ck_assert_int_eq(knock_decode(buf, KNOCK_MAX, &out), -1);
+        buf[i] ^= 0x80;
+    }
     buf[KNOCK_LEN] = 0;
     ck_assert_int_eq(knock_decode(buf, KNOCK_MAX, &out), -1);
 }
@@ -159,5 +193,5 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("knock", golden, strict, policies, groups, keys);
+    RUN_SUITE("knock", golden, strict, policies, groups, teams, keys);
 }
