@@ -71,6 +71,52 @@ is "$(whole count.out 3)" "3 whole" "no line is lost or doubled"
 like "$(cat count.err)" "the broker was started again" "it says what happened"
 release
 
+# Commands that follow jobs, keys and the log.
+hold 8 --topology=kary:2 --restart --set=overlay.settle=0
+of_all 8
+"$FLUX" kvs put t.a=1
+client kvs watch t.a >watch.out 2>watch.err &
+client dmesg -f -s test >dmesg.out 2>dmesg.err &
+"$FLUX" submit --quiet --ranks=0,5 -N2 -n2 sh -c "$COUNT" stop.3
+client wreck attach -l 1 >attach.out 2>attach.err &
+attach=$!
+client submit --quiet --watch --ranks=4 -n1 sh -c "$COUNT" stop.3 >submit.out 2>submit.err &
+submit=$!
+client submit --quiet --wait --ranks=7 -n1 sh -c "$COUNT" stop.3 >wait.out 2>wait.err &
+wait=$!
+client wreck wait 1 >ended.out 2>ended.err &
+ended=$!
+"$FLUX" logger --source=test first
+wait_until 30 running 3 || bail "the jobs do not run"
+for out in attach submit; do
+    wait_until 30 lines $out.out 20 || bail "no output is shown"
+done
+wait_until 30 grep -q 1 watch.out || bail "the key is not watched"
+wait_until 30 grep -q first dmesg.out || bail "the log is not followed"
+kill -KILL "${pids[3]}"
+ok "the broker is started again" wait_until 30 again 3 2
+for out in attach submit; do
+    now=$(wc -l <$out.out)
+    ok "flux $out goes on" wait_until 30 lines $out.out $((now + 100))
+done
+"$FLUX" kvs put t.a=2
+ok "so does flux kvs watch" wait_until 30 grep -q 2 watch.out
+ok "flux dmesg -f returns" wait_until 30 grep -q "broker was started again" dmesg.err
+"$FLUX" logger --source=test second
+ok "and follows the log" wait_until 30 grep -q second dmesg.out
+touch stop.3
+wait "$attach"
+is $? 11 "flux wreck attach ends with its job"
+is "$(whole attach.out 2)" "2 whole" "no line is lost or doubled"
+wait "$submit"
+is $? 10 "flux submit --watch ends with its job"
+is "$(sed 's/^/0: /' submit.out | whole /dev/stdin 1)" "1 whole" "no line is lost or doubled"
+wait "$wait"
+is $? 10 "so does flux submit --wait"
+wait "$ended"
+is $? 11 "so does flux wreck wait"
+release
+
 # The client ends while its broker is away, or with it: the job is ended.
 hold 4 --topology=kary:2 --set=job.client-grace=1s
 of_all 4

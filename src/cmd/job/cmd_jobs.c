@@ -431,6 +431,8 @@ static int run(struct jobs *j)
         j->query.states = JOB_STATES_PENDING;
     if (j->all && !j->query.states)
         j->query.states = JOB_STATES_ALL;
+    if (j->watch)
+        cmd_returns(j->c);
     if (!(j->h = j->watch ? cmd_handle_signals(j->c) : cmd_handle(j->c)))
         return CMD_FAIL;
     if (!j->watch)

@@ -318,6 +318,8 @@ static int submit(struct submit *s)
     s->start = clock_now();
     s->tty = isatty(STDERR_FILENO);
     if (!jobopts_dry_run(s->jo)) {
+        if (s->wait || s->watch)
+            cmd_returns(s->c);
         if (!(s->h = cmd_handle(s->c)) ||
             !(s->js = jobsubmit_create(s->c, s->h, jobopts_env(s->jo), on_submitted, s)))
             return CMD_FAIL;

@@ -259,6 +259,7 @@ static int wreck_wait(struct cmd *c, int argc, char **argv)
         return cmd_usage_error(c, "--all cannot be combined with ids");
     if (!all && !(ids = job_args_ids(c, argc, argv)))
         return CMD_USAGE;
+    cmd_returns(c);
     if ((h = cmd_handle(c)) && (ids || (ids = all_mine(c, h))))
         code = jobfollow_run(c, h, ids, 0, &cb);
     idset_destroy(ids);
