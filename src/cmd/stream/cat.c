@@ -11,30 +11,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../cmd_private.h"
 #include "libstream/stream.h"
 #include "libstream/stream_wire.h"
 #include "cat.h"
+#include "opts.h"
 #include "record_json.h"
 #include "slice.h"
 
 static const struct cmd_opt cat_opts[] = {
-    {'c', "count", "N", "stop after N steps"},
+    STREAM_OPT_COUNT,
     {'v', "var", "NAME", "only the variable NAME"},
     {'s', "slice", "SLICE",
      "with --var: print the elements of a part of a global array: for each\n"
      "dimension I, FROM:TO, FROM:TO:STRIDE or :, separated by commas"},
-    {'p', "policy", "POLICY",
-     "block, drop-oldest, drop-newest, latest or sample:K\n"
-     "(default: block)"},
+    STREAM_OPT_POLICY,
     {'g', "group", "NAME", "share the steps with the other members of a group"},
     {'k', "key", "VAR", "with --group: steps with equal values of VAR one after the other"},
-    {'t', "timeout", "DURATION", "give up when no step comes for this time"},
+    STREAM_OPT_TIMEOUT,
     {'T', "transforms", "FILES",
      "transform the steps by files in Lua (*.lua) and shared objects\n"
      "(FILE[:ARG]), separated by '|'"},
     {'S', "switch", "SWITCH", "read only while 'flux stream switch' has turned this on"},
-    {'K', "stay", NULL, "go on with writers that take the place of those that have gone"},
+    STREAM_OPT_STAY,
     {'r', "raw", NULL, "print the bytes of the variables, and nothing else"},
     {'j', "json", NULL, "print one JSON object for each variable"},
     {'f', "file", NULL, "NAME is a file that 'flux stream record' wrote; no session is needed"},

@@ -34,13 +34,11 @@ static const struct cmd_opt export_opts[] = {
     {'T', "to", "SESSION", "parent, or the address of a session, as 'flux uri' prints it"},
     {'F', "from", "SESSION", "read NAME there, and not in this session"},
     {'A', "as", "NAME", "name of the stream in the other session (default: the same)"},
-    {'K', "stay", NULL, "go on with writers that take the place of those that have gone"},
+    STREAM_OPT_STAY,
     {'k', "keep", "N", "keep the last N steps for readers that come later"},
-    {'c', "count", "N", "stop after N steps"},
-    {'p', "policy", "POLICY",
-     "block, drop-oldest, drop-newest, latest or sample:K\n"
-     "(default: block)"},
-    {'t', "timeout", "DURATION", "give up when no step comes for this time"},
+    STREAM_OPT_COUNT,
+    STREAM_OPT_POLICY,
+    STREAM_OPT_TIMEOUT,
     CMD_OPT_END,
 };
 static const struct cmd_usage export_usage = {
@@ -96,19 +94,6 @@ static int sessions_open(struct export *x)
     return CMD_OK;
 }
 
-/* Tell the other session what the variables of the stream are. */
-static int define(struct export *x)
-{
-    char *format = transfer_format(&x->t, x->name);
-    errmsg_t err;
-    int rc = CMD_OK;
-
-    if (format && flux_stream_define(x->t.outs[0], format, &err) < 0)
-        rc = cmd_error(x->t.c, "%s", err.text);
-    free(format);
-    return rc;
-}
-
 /* Follow the epochs of the stream. */
 static int epoch_follow(struct export *x)
 {
@@ -123,7 +108,7 @@ static int epoch_follow(struct export *x)
         if (transfer_outs_open(&x->t, x->as) != CMD_OK)
             return CMD_FAIL;
     }
-    return define(x);
+    return transfer_define(&x->t, x->name);
 }
 
 static int skip(struct export *x, uint64_t step)
@@ -227,7 +212,8 @@ int stream_export(struct cmd *c, int argc, char **argv)
     if (!x.as)
         x.as = x.name;
     if ((rc = sessions_open(&x)) == CMD_OK && (rc = transfer_in_open(&x.t, x.name)) == CMD_OK &&
-        (rc = transfer_outs_open(&x.t, x.as)) == CMD_OK && (rc = define(&x)) == CMD_OK) {
+        (rc = transfer_outs_open(&x.t, x.as)) == CMD_OK &&
+        (rc = transfer_define(&x.t, x.name)) == CMD_OK) {
         transfer_signals(&x.t);
         rc = export_run(&x);
     }

@@ -15,11 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attach.h"
-#include "filter.h"
 #include "libstream/chain.h"
 #include "libstream/stream.h"
 #include "libutil/strutil.h"
+#include "attach.h"
+#include "filter.h"
+#include "opts.h"
 
 #define INPUTS_MAX 64
 
@@ -27,14 +28,12 @@ static const struct cmd_opt transform_opts[] = {
     {'o', "out", "NAME", "the stream that is written"},
     {'l', "lua", "FILE", "transform steps by a file in Lua"},
     {'x', "so", "FILE[:ARG]", "transform steps by a shared object"},
-    {'p', "policy", "POLICY",
-     "block, drop-oldest, drop-newest, latest or sample:K\n"
-     "(default: block)"},
+    STREAM_OPT_POLICY,
     {'g', "group", "NAME", "share the steps of one IN with the other members of a group"},
     {'k', "key", "VAR", "with --group: steps with equal values of VAR one after the other"},
     {'K', "keep", "N", "keep the last N steps of the output for readers that come later"},
     {'c', "count", "N", "stop after N steps of the input"},
-    {'t', "timeout", "DURATION", "give up when no step comes for this time"},
+    STREAM_OPT_TIMEOUT,
     {'a', "at", "WHERE",
      "attach the transforms to programs that run, in place of those that they have:\n"
      "to the writers of IN (writer), to all readers (readers), or to readers by\n"

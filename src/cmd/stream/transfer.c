@@ -122,6 +122,18 @@ char *transfer_format(struct transfer *t, const char *name)
     return format;
 }
 
+int transfer_define(struct transfer *t, const char *name)
+{
+    char *format = transfer_format(t, name);
+    errmsg_t err;
+    int rc = CMD_OK;
+
+    if (format && flux_stream_define(t->outs[0], format, &err) < 0)
+        rc = cmd_error(t->c, "%s", err.text);
+    free(format);
+    return rc;
+}
+
 int transfer_in_open(struct transfer *t, const char *name)
 {
     struct flux_stream_opts opts = {
@@ -227,11 +239,9 @@ int transfer_option(struct transfer *t, int key, const char *val)
 
 static const struct cmd_opt record_opts[] = {
     {'a', "append", NULL, "continue the file, if it exists"},
-    {'c', "count", "N", "stop after N steps"},
-    {'p', "policy", "POLICY",
-     "block, drop-oldest, drop-newest, latest or sample:K\n"
-     "(default: block)"},
-    {'t', "timeout", "DURATION", "give up when no step comes for this time"},
+    STREAM_OPT_COUNT,
+    STREAM_OPT_POLICY,
+    STREAM_OPT_TIMEOUT,
     CMD_OPT_END,
 };
 static const struct cmd_usage record_usage = {
@@ -326,7 +336,7 @@ static const struct cmd_opt replay_opts[] = {
      "steps a second; max: as fast as readers take them (default: as\n"
      "they came when they were recorded)"},
     {'R', "readers", "N", "wait for N readers first (default: 1)"},
-    {'c', "count", "N", "stop after N steps"},
+    STREAM_OPT_COUNT,
     {'t', "timeout", "DURATION", "give up when the readers do not come for this time"},
     CMD_OPT_END,
 };
@@ -422,10 +432,8 @@ int transfer_replay(struct cmd *c, int argc, char **argv)
 /* --- tee --- */
 
 static const struct cmd_opt tee_opts[] = {
-    {'c', "count", "N", "stop after N steps"},
-    {'p', "policy", "POLICY",
-     "block, drop-oldest, drop-newest, latest or sample:K\n"
-     "(default: block)"},
+    STREAM_OPT_COUNT,
+    STREAM_OPT_POLICY,
     {'R', "readers", "N", "wait for N readers of NEW first (default: 0)"},
     {'t', "timeout", "DURATION", "give up when no step, or reader, comes for this time"},
     CMD_OPT_END,
@@ -441,17 +449,13 @@ static const struct cmd_usage tee_usage = {
 
 static int tee_run(struct transfer *t, const char *name)
 {
-    errmsg_t err;
     uint64_t step;
     int got = 0;
     int rc = CMD_OK;
 
     for (uint32_t n = 1; rc == CMD_OK && (got = transfer_next(t, &step)) == 1; n++) {
-        char *format = n == 1 ? transfer_format(t, name) : NULL;
-
-        if (format && flux_stream_define(t->outs[0], format, &err) < 0)
-            rc = cmd_error(t->c, "%s", err.text);
-        free(format);
+        if (n == 1)
+            rc = transfer_define(t, name);
         if (rc == CMD_OK)
             rc = transfer_outs_step(t);
         flux_stream_end_step(t->in, 0., NULL);

@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include "libstream/stream.h"
+#include "opts.h"
 #include "transfer.h"
 
 #define TRANSFER_SLICE 0.2 /* seconds between checks for signals */
@@ -41,6 +42,8 @@ bool transfer_stopped(struct transfer *t, double seconds);
 int transfer_next(struct transfer *t, uint64_t *step);
 /* What the writers of a stream say its variables are, to be freed; NULL: they have not. */
 char *transfer_format(struct transfer *t, const char *name);
+/* Say the same of the stream that is written.  CMD_OK, or CMD_FAIL after an error message. */
+int transfer_define(struct transfer *t, const char *name);
 /* Put the step that was begun into the stream that is written, and end it there.  A signal leaves
  * it to be lost. */
 int transfer_outs_step(struct transfer *t);
