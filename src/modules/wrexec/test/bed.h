@@ -44,6 +44,7 @@ struct bed {
     char last[512];   /* JSON of the last response to these, and to wrexec.listen */
     bool mute;        /* the instance has handed over */
     uint32_t size;
+    uint32_t rank;
     char env[64];            /* environment of the last LAUNCH */
     char hosts[64];          /* wrexec_launch.hosts of the last LAUNCH that has it */
     const char *const *mark; /* answers to wrexec.host, by rank; NULL: an error */
@@ -113,6 +114,8 @@ static inline void take_down(struct bed *b, const flux_msg_t *msg)
                 (size_t)snprintf(b->frames + at, sizeof(b->frames) - at, "%s", frame_name(f.type));
         if (f.type == WIRE_LAUNCH)
             take_launch(b, &f);
+        else if (f.type == WIRE_AGAIN)
+            b->round[f.job % 16] = le_get32(f.payload);
         p += used;
         len -= (size_t)used;
     }
@@ -261,24 +264,30 @@ static inline void answer(struct bed *b)
 }
 
 /* Create a module that was just loaded and does not know the tree. */
-static inline struct bed *bed_create_on(uint32_t size, bool stands)
+static inline struct bed *bed_create_at(uint32_t size, uint32_t rank, bool stands)
 {
     struct bed *b = calloc(1, sizeof(*b));
     errmsg_t err;
 
     ck_assert_ptr_nonnull(b);
     b->size = size;
+    b->rank = rank;
     b->f.user = b;
     b->f.hook = sent;
     b->stands = stands;
     b->f.r = stands ? flux_reactor_create_ops(&still_ops, &b->still) : flux_reactor_create(false);
     ck_assert_ptr_nonnull(b->f.r);
     ck_assert_ptr_nonnull(b->f.h =
-                              flux_handle_create(&fake_nowait_ops, &b->f, b->f.r, 0, size, 42));
+                              flux_handle_create(&fake_nowait_ops, &b->f, b->f.r, rank, size, 42));
     (void)fake_ops;
     ck_assert_ptr_nonnull(b->stop = flux_timer_create(b->f.r, stop_cb, b));
     ck_assert_int_eq(flux_module_wrexec.init(b->f.h, 0, NULL, &b->ctx, &err), 0);
     return b;
+}
+
+static inline struct bed *bed_create_on(uint32_t size, bool stands)
+{
+    return bed_create_at(size, 0, stands);
 }
 
 static inline struct bed *bed_create_sized(uint32_t size)
@@ -430,7 +439,7 @@ static inline void up(struct bed *b, enum wire_type type, uint64_t id, const voi
 
 static inline int init_with(struct bed *b, flux_handover_t *o, errmsg_t *err)
 {
-    b->f.h = flux_handle_create(&fake_nowait_ops, &b->f, b->f.r, 0, b->size, 43);
+    b->f.h = flux_handle_create(&fake_nowait_ops, &b->f, b->f.r, b->rank, b->size, 43);
     ck_assert_ptr_nonnull(b->f.h);
     ck_assert_int_eq(flux_aux_set(b->f.h, "module::inherited", o, NULL), 0);
     return flux_module_wrexec.init(b->f.h, 0, NULL, &b->ctx, err);
