@@ -27,6 +27,12 @@ transform(function(s)
     s:put("type", s:get("T").type)
 end)
 END
+cat >odd.lua <<'END'
+transform(function(s)
+    if s.number % 2 == 1 then return false end
+    s:keep()
+end)
+END
 cat >fail.lua <<'END'
 transform(function(s)
     s:keep()
@@ -373,6 +379,73 @@ for name in all one; do
     is "$status/$(cut -f 1,3-4 early.out | tr '\n\t' ' ;')" "0/0;tag;1 0;n;8 1;tag;1 1;n;8 " "a reader has them from the first step on"
     ended w
 done
+
+# A second stream, joined by step, in the reader.
+cat >join.lua <<'END'
+transform(function(s)
+    assert(s.inputs == 2 and s:get("n", 1)[0] == s:get("n", 2)[0] and #s:names(2) == 3)
+    s:keep("n")
+    s:put("sum", s:get("T"):sum() + s:get("T", 2):sum())
+    s:put("other", s:get("data", 2))
+end)
+END
+joins() { # NAME OPTION...: two writers, NAME.a of 6 steps and NAME.b of 4, and a reader of both, of those that both have
+    local name=$1
+    shift
+    peer a 0 write "$name.a" 6 0 1 ready=1 wait=1
+    peer b 0 write "$name.b" 4 0 1 ready=1 wait=1 "$@"
+    opened a
+    opened b
+    read_bg joined "$name.a" --join="$name.b" --transforms=join.lua
+    go a
+    go b
+    wait_for joined
+    ended a
+    ended b
+}
+for transport in ring tcp; do
+    export FLUX_STREAM_TRANSPORT=$transport
+    joins $transport
+    is "$status/$(cut -f 1,3-4 joined.out | tr '\n\t' ' ;')" \
+        "0/$(printf '%d;sum;8 %d;other;100000 %d;n;8 ' 0 0 0 1 1 1 2 2 2 3 3 3)" \
+        "a reader joins two streams by step, until one of them ends ($transport)"
+    is "$(cat joined.err)" "" "without an error ($transport)"
+    joins odd.$transport transforms="$PWD/odd.lua"
+    is "$status/$(cut -f 1 joined.out | uniq | tr '\n' ' ')" "0/0 2 " "steps that one of them does not have are passed over ($transport)"
+done
+unset FLUX_STREAM_TRANSPORT
+peer a 0 write wait.a 2 0 1 ready=1 wait=2
+peer b 0 write wait.b 2 0 1 ready=1 wait=2
+opened a
+opened b
+read_bg joined wait.a --join=wait.b --transforms=join.lua
+read_bg late wait.a --join=wait.b --transforms=join.lua --timeout=100ms
+go a
+wait_for late
+is "$status" 1 "a reader does not wait for the other stream for longer than it wants to"
+like "$(cat late.err)" "stream 'wait.b' has had no step within" "and is told which one that is"
+read_bg second wait.b
+go b
+wait_for joined
+wait_for second
+is "$(cut -f 1 joined.out | uniq | tr '\n' ' ')" "0 1 " "another reader has waited"
+ended a
+ended b
+peer a 0 write dies.a 4 0 1 ready=1 wait=1
+peer b 0 write dies.b 4 0 1 ready=1 wait=1 crash=2
+opened a
+opened b
+read_bg joined dies.a --join=dies.b --transforms=join.lua
+go a
+go b
+wait_for joined
+is "$status/$(cut -f 1 joined.out | uniq | tr '\n' ' ')" "1/0 1 " "a writer of the other stream dies"
+like "$(cat joined.err)" "stream 'dies.b': rank 0 of the writers has died in step 2" "the reader is told"
+ended a
+is $? 0 "the first stream goes on without it"
+wait "${pid[b]}"
+exits 1 "a member of a group" "$FLUX" stream cat dies.a --group=g --join=dies.a --timeout=10ms
+exits 2 "a recording and a stream" "$FLUX" stream cat --file rec.file --join=x
 
 exits 2 "a recording has no transforms" "$FLUX" stream cat --file rec.file --transforms=narrow.lua
 exits 1 "an empty name in a chain" "$FLUX" stream cat x --transforms="narrow.lua||mean.lua"

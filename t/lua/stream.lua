@@ -209,6 +209,29 @@ r:close()
 fails("ENOENT", "a transform that is not there", h:stream_reader("lua.t", {transforms = "./none.so"}))
 os.remove("half.lua")
 
+-- A second stream, joined by step.
+file = assert(io.open("both.lua", "w"))
+file:write("transform(function(s) s:put('sum', s:get('n')[0] + s:get('n', 2)[0]) end)\n")
+file:close()
+w = assert(h:stream_writer("lua.j1"))
+local w2 = assert(h:stream_writer("lua.j2"))
+r = assert(h:stream_reader("lua.j1", {join = "lua.j2", transforms = "both.lua"}))
+for n = 0, 1 do
+  assert(w:put("n", n))
+  assert(w:end_step())
+end
+fails("ETIMEDOUT", "a step that the other stream does not have yet", r:begin_step(0))
+assert(w2:put("n", 10))
+assert(w2:end_step())
+is(r:begin_step(60), 0, "it has it")
+is(r:get("sum"), 10, "and both are inputs")
+assert(r:end_step())
+w2:close()
+fails("ENODATA", "the end of the other stream is that of both", r:begin_step(60))
+r:close()
+w:close()
+os.remove("both.lua")
+
 -- Several writers; what is not closed ends with the handle.
 local two = {h:stream_writer("lua.b", {rank = 0, size = 2}), h:stream_writer("lua.b", {rank = 1, size = 2})}
 r = assert(h:stream_reader("lua.b", {policy = "latest", depth = 4, bytes = 1e6}))

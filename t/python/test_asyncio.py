@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import tempfile
 import unittest
 
 import flux
@@ -45,6 +46,37 @@ class AsyncTest(Case):
                     await writes
 
         self.run_async(main())
+
+    def test_join(self):
+        """steps of two streams, of which one waits for the other"""
+        with tempfile.NamedTemporaryFile("w", suffix=".lua") as file:
+            file.write("transform(function(s) s:keep() s:put('b', s:get('n', 2)) end)")
+            file.flush()
+
+            async def read():
+                both = []
+                with self.h.stream_reader("py.ja", join="py.jb", transforms=file.name) as steps:
+                    opened.append(True)
+                    async for step in steps:
+                        both.append((step.number, bytes(step["n"]), bytes(step["b"])))
+                return both
+
+            async def main():
+                with self.h.stream_writer("py.ja") as a, self.h.stream_writer("py.jb") as b:
+                    task = asyncio.ensure_future(read())
+                    while not opened:
+                        await asyncio.sleep(0)
+                    for n in range(20):
+                        for out in (a, b) if n % 2 == 0 else (b, a):
+                            out.put("n", b"%s%d" % (b"a" if out is a else b"b", n))
+                            out.end_step()
+                            await self.h.rpc_async("broker.ping")
+                return await task
+
+            opened = []
+            self.assertEqual(
+                self.run_async(main()), [(n, b"a%d" % n, b"b%d" % n) for n in range(20)]
+            )
 
     def test_stream_steps(self):
         """steps of a stream, in tasks"""

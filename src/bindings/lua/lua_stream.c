@@ -199,8 +199,9 @@ static int writer_open(lua_State *L)
 
 static int reader_open(lua_State *L)
 {
-    static const char *const names[] = {"policy", "depth", "bytes", "group",   "key",        "team",
-                                        "rank",   "size",  "stay",  "timeout", "transforms", NULL};
+    static const char *const names[] = {"policy",     "depth", "bytes", "group", "key",
+                                        "team",       "rank",  "size",  "stay",  "timeout",
+                                        "transforms", "join",  NULL};
     struct flux_stream_opts opts;
 
     lflux_check_options(L, 3, names);
@@ -213,6 +214,7 @@ static int reader_open(lua_State *L)
                                      .rank = (uint32_t)option_number(L, 3, "rank", UINT32_MAX),
                                      .size = (uint32_t)option_number(L, 3, "size", UINT32_MAX),
                                      .transforms = option_text(L, 3, "transforms"),
+                                     .join = option_text(L, 3, "join"),
                                      .stay = lflux_option_bool(L, 3, "stay"),
                                      .timeout = open_timeout(L)};
     return stream_open(L, LFLUX_STREAM_READER, FLUX_STREAM_READ, &opts);

@@ -318,6 +318,7 @@ struct flux_stream_opts {
     const char *team;
     bool stay;
     const char *transforms;
+    const char *join;
     ...;
 };
 int flux_stream_switch(flux_t *h, const char *name, bool on, errmsg_t *err);

@@ -31,6 +31,9 @@ static const struct cmd_opt cat_opts[] = {
     {'T', "transforms", "FILES",
      "transform the steps by files in Lua (*.lua) and shared objects\n"
      "(FILE[:ARG]), separated by '|'"},
+    {'J', "join", "NAME",
+     "read the steps that this stream has too: it is the second input of the\n"
+     "transforms"},
     {'S', "switch", "SWITCH", "read only while 'flux stream switch' has turned this on"},
     STREAM_OPT_STAY,
     {'r', "raw", NULL, "print the bytes of the variables, and nothing else"},
@@ -353,6 +356,9 @@ int stream_cat(struct cmd *c, int argc, char **argv)
         case 'T':
             opts.transforms = val;
             break;
+        case 'J':
+            opts.join = val;
+            break;
         case 'S':
             opts.onoff = val;
             break;
@@ -377,8 +383,8 @@ int stream_cat(struct cmd *c, int argc, char **argv)
         return cmd_usage_error(c, "--slice needs --var");
     if (cat.raw && cat.json)
         return cmd_usage_error(c, "--raw and --json exclude each other");
-    if (file && opts.transforms)
-        return cmd_usage_error(c, "--file and --transforms exclude each other");
+    if (file && (opts.transforms || opts.join))
+        return cmd_usage_error(c, "--file excludes --transforms and --join");
     if (!file && !(h = cmd_handle(c)))
         return CMD_FAIL;
     cat.name = argv[c->optind];

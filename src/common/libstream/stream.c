@@ -89,6 +89,8 @@ flux_stream_t *flux_stream_open(flux_t *h, const char *name, enum flux_stream_mo
                                                                 : -1;
     if (rc == 0)
         rc = (mode == FLUX_STREAM_WRITE ? stream_writer_open : stream_reader_open)(s, &own, err);
+    if (rc == 0 && mode == FLUX_STREAM_READ && own.join)
+        rc = stream_meet_open(s, &own, err);
     free(held);
     if (rc < 0) {
         flux_stream_close(s);

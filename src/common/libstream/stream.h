@@ -127,6 +127,11 @@ struct flux_stream_opts {
      *
      * `flux stream transform --at` attaches others while the program runs. */
     const char *transforms;
+    /* Reader: name of another stream, which is the second input of the transforms.  A step is begun
+     * when both streams have it, by its number; steps that one of them does not have are passed
+     * over.  The second stream is read with the same options, and the end of one is the end of
+     * both.  Not for members of groups and teams. */
+    const char *join;
 };
 
 /* The rank of this process among the `*size` processes that were started with it, as the launcher

@@ -109,8 +109,10 @@ struct flux_stream {
     uint64_t floor; /* of the group, as former writers of rank 0 have told */
     int poll_fd;    /* flux_stream_pollfd(), plus 1; 0: not asked for */
     bool begun;
-    bool stay;      /* the option: */
-    inlet_t **left; /* of writers that are gone, whose memory may still be in use */
+    flux_stream_t *other; /* that it meets: see stream_meet.c; NULL: none */
+    bool meets;           /* a step was begun, and waits for that one */
+    bool stay;            /* the option: */
+    inlet_t **left;       /* of writers that are gone, whose memory may still be in use */
     size_t nleft;
     tape_t *tape;               /* the steps are in a file: see stream_file.c */
     struct tape_block *blocks;  /* for a step of it, of each writer */
@@ -177,6 +179,13 @@ void stream_async_close(flux_stream_t *s, double seconds);
 int stream_async_fd(flux_stream_t *s, errmsg_t *err);
 /* stream_reader_block(), and have the values of all its variables in their places. */
 block_t *stream_reader_whole(flux_stream_t *s, uint32_t writer, errmsg_t *err);
+
+/* Open the stream that a reader meets.  0, or -1 with an error message. */
+int stream_meet_open(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t *err);
+/* A step was begun: begin the same one of the other stream.  1; or, with the step ended, 0, -1 with
+ * an error message, or AGAIN: it has to be another step; or -1 with ETIMEDOUT: it is not begun. */
+#define STREAM_MEET_AGAIN 2
+int stream_meet_begin(flux_stream_t *s, uint64_t which, double until, errmsg_t *err);
 
 /* Note what the module says of transforms, as in stream_written. */
 void stream_attach_heard(flux_stream_t *s, uint32_t attached, const char *transforms);

@@ -97,6 +97,8 @@ void stream_reader_leave(flux_stream_t *s)
         if (s->sources[i].in)
             inlet_leave(s->sources[i].in);
     }
+    if (s->other)
+        stream_reader_leave(s->other);
     flux_future_destroy(s->f);
     s->f = NULL;
 }
@@ -113,6 +115,7 @@ void stream_reader_close(flux_stream_t *s)
         json_decref(s->sources[i].next);
     }
     free(s->sources);
+    flux_stream_close(s->other);
     while (s->nleft > 0)
         inlet_destroy(s->left[--s->nleft]);
     free(s->left);
@@ -526,6 +529,8 @@ int flux_stream_pollfd(flux_stream_t *s, errmsg_t *err)
         return stream_async_fd(s, err);
     if (s->tape || s->begun)
         return errmsg_fail(err, EINVAL, "stream '%s' does not wait for a step", s->name);
+    if (s->meets)
+        return flux_stream_pollfd(s->other, err);
     if (s->stay)
         return errmsg_fail(err, EINVAL, "a reader that stays has no descriptor: stream '%s'",
                            s->name);
@@ -656,8 +661,11 @@ int flux_stream_begin_step(flux_stream_t *s, uint64_t which, double timeout, uin
     if (stream_view_failed(s, err) < 0)
         return -1;
     stream_attach_use(s);
-    while ((rc = begin(s, which, until, timeout, step, err)) == 1 && s->chain) {
-        if ((rc = stream_view_begin(s, err)) != 0)
+    s->meets = false;
+    while ((rc = begin(s, which, until, timeout, step, err)) == 1 && (s->other || s->chain)) {
+        if (s->other && (rc = stream_meet_begin(s, which, until, err)) == STREAM_MEET_AGAIN)
+            continue;
+        if (rc != 1 || !s->chain || (rc = stream_view_begin(s, err)) != 0)
             return rc;
         if (which < FLUX_STREAM_NEWEST)
             return errmsg_fail(err, ENOENT,
@@ -678,6 +686,8 @@ int stream_reader_end(flux_stream_t *s, errmsg_t *err)
         release(&s->sources[i], HEAD);
     s->took.step = s->step + 1;
     report(s);
+    if (s->other && s->other->begun)
+        stream_reader_end(s->other, NULL);
     return 0;
 }
 

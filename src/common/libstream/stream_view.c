@@ -1,11 +1,12 @@
 /* stream_view.c - what a reader sees of a step when its subscription has transforms.
  *
- * When the reader begins a step, the chain (chain.h) runs, with the step as it has come as its only
- * input.  The result is the step that the program sees: the variables that transforms have put
- * belong to the writer of rank 0, and are where the transforms have made them, except that records
- * with pointers are encoded, as if that writer had put them; those that are kept
- * stay where their writers have put them, and are not touched.  All functions that read a step look
- * for a variable with stream_reader_find(), which asks here first.
+ * When the reader begins a step, the chain (chain.h) runs, with the step as it has come as its
+ * input, and that of the stream that the reader meets as the second one (stream_meet.c).  The
+ * result is the step that the program sees: the variables that transforms have put belong to the
+ * writer of rank 0, and are where the transforms have made them, except that records with pointers
+ * are encoded, as if that writer had put them; those that are kept stay where their writers have
+ * put them, and are not touched.  All functions that read a step look for a variable with
+ * stream_reader_find(), which asks here first.
  *
  * A step that a transform drops is released at once, and the next one is begun.  In a group that is
  * an acknowledgment.
@@ -306,12 +307,14 @@ static int show(flux_stream_t *s, errmsg_t *err)
 
 int stream_view_begin(flux_stream_t *s, errmsg_t *err)
 {
-    const struct stream_chain_input in = stream_chain_reader(s);
+    struct stream_chain_input in[2] = {stream_chain_reader(s)};
     errmsg_t why;
     int rc;
 
     INVARIANT(1, !s->view->on);
-    rc = stream_chain_run(s->chain, &in, 1, s->step, &why);
+    if (s->other)
+        in[1] = stream_chain_reader(s->other);
+    rc = stream_chain_run(s->chain, in, s->other ? 2 : 1, s->step, &why);
     if (rc > 0)
         rc = show(s, &why);
     if (rc > 0)

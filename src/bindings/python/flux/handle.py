@@ -644,6 +644,7 @@ class Handle:
         secure: Optional[bool] = None,
         share: Optional[bool] = None,
         transforms: Optional[str] = None,
+        join: Optional[str] = None,
     ) -> StreamReader:
         """Open a stream for reading, when all its writers are there, within `timeout` seconds.
 
@@ -655,10 +656,11 @@ class Handle:
         one is `rank` of `size` (0: as `stream_rank()`). `switch`: steps come only while it is on
         (`stream_switch()`). `stay`: go on with writers that take the place of those that have gone.
         `transport`, `secure`, `share`: as of a writer. `transforms`: the same, for each step that is
-        begun.
+        begun; `join`: the stream that is their second input, by the numbers of steps.
         """
         options = {"policy": policy, "depth": depth, "bytes": max_bytes, "timeout": timeout}
-        options.update(group=group, key=key, onoff=switch, stay=stay, transforms=transforms)
+        options.update(group=group, key=key, onoff=switch, stay=stay)
+        options.update(transforms=transforms, join=join)
         options.update(team=team, rank=rank, size=size)
         options.update(transport=transport, secure=secure, share=share)
         return StreamReader(self, name, options)
