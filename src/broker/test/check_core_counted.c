@@ -163,6 +163,35 @@ START_TEST(leaves_slowly)
 }
 END_TEST
 
+/* Rank 3 has heard nothing for a while: that rank 4 has moved to rank 1, and has lost rank 5.  It
+ * names both when it connects again, and rank 5 is lost all the same. */
+START_TEST(outdated)
+{
+    struct cluster *cl = cl_up(6, "chain");
+    struct node *above = &cl->nodes[1];
+
+    cl->nodes[3].dead = true; /* the test speaks for it */
+    cl_kill(cl, 2);
+    core_peer_lost(cl->nodes[4].core, CORE_TREE, 3, "it is silent");
+    cl_sleep(cl, 1.);
+    ck_assert_uint_eq(cl->nodes[4].parent, 1);
+    cl_kill(cl, 5);
+    cl_pump(cl);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "2,5");
+    ck_assert(core_peer_adopt(above->core, 3));
+    core_peer_back(above->core, CORE_TREE, 3);
+    core_child_event_up(above->core, 3);
+    hello(cl, 1, 3, "3-5", 1, false);
+    cl_pump(cl);
+    ck_assert_ptr_nonnull(strstr(above->log, "rank 3 has lost its parent, and is below"));
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "2,5");
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-1,3-4");
+    start_again(cl, 5);
+    ck_assert_int_eq(core_state(cl->nodes[5].core), CORE_RUN);
+    cl_free(cl);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core_counted");
@@ -173,5 +202,6 @@ int main(void)
     tcase_add_test(tc, counted_lost);
     tcase_add_test(tc, moved_unheard);
     tcase_add_test(tc, leaves_slowly);
+    tcase_add_test(tc, outdated);
     return run_case("core_counted", tc);
 }
