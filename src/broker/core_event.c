@@ -28,7 +28,8 @@
  * prefixes, by an event without a number of its own: topic "event.lost", payload {"from":n,"to":m},
  * where m is 0 if no event from n on will follow.  A broker that loses its parent for good drops
  * events that still arrive on the other plane.  Its children first take the events that it has
- * passed on, since "event.cut" may overtake them.  A broker that gets another parent (core_heal.c)
+ * passed on, since "event.cut" may overtake them.  They are told only in a session whose tree does
+ * not heal: otherwise they may get the events from another parent.  A broker that gets another parent (core_heal.c)
  * requests the events that it has missed from the new parent.
  *
  * Invariants:
@@ -404,7 +405,8 @@ static void pass_on(core_t *c, flux_msg_t *msg)
     deliver(c, msg, false);
 }
 
-/* After a cut: when the last event on its way has arrived, notify subscribers and children. */
+/* After a cut: when the last event on its way has arrived, notify subscribers and children.  If the
+ * tree heals, the children end with this broker, or get the events from another parent. */
 static void cut_reached(core_t *c)
 {
     struct event_log *l = c->events;
@@ -413,7 +415,8 @@ static void cut_reached(core_t *c)
         return;
     l->cut_announced = true;
     deliver_lost(c, l->last + 1, 0, l->last + 1);
-    tell_children(c, &control_down[CONTROL_CUT], l->last);
+    if (!heal_can(c))
+        tell_children(c, &control_down[CONTROL_CUT], l->last);
 }
 
 static void accept_event(core_t *c, flux_msg_t *msg)

@@ -192,6 +192,31 @@ START_TEST(outdated)
 }
 END_TEST
 
+/* Rank 1 loses its connection to rank 0, and lives for a while.  Then those below it go on below
+ * rank 0, and miss no event. */
+START_TEST(cut_above)
+{
+    struct cluster *cl = cl_up(4, "chain");
+    struct party *sub = subscriber(cl, 3);
+
+    core_peer_lost(cl->nodes[0].core, CORE_TREE, 1, "the connection was lost");
+    core_peer_lost(cl->nodes[1].core, CORE_TREE, 0, "the connection was lost");
+    cl_sleep(cl, 1.);
+    publish(cl);
+    cl_kill(cl, 1);
+    cl_sleep(cl, 1.);
+    ck_assert_uint_eq(cl->nodes[2].parent, 0);
+    publish(cl);
+    cl_pump(cl);
+    ck_assert_uint_eq(sub->n, 2);
+    for (size_t i = 0; i < sub->n; i++)
+        ck_assert_str_eq(flux_msg_topic(sub->kept[i]), "some.thing");
+    ck_assert_uint_eq(core_event_seq(cl->nodes[3].core), core_event_seq(cl->nodes[0].core));
+    cl_free(cl);
+    party_free(sub);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core_counted");
@@ -203,5 +228,6 @@ int main(void)
     tcase_add_test(tc, moved_unheard);
     tcase_add_test(tc, leaves_slowly);
     tcase_add_test(tc, outdated);
+    tcase_add_test(tc, cut_above);
     return run_case("core_counted", tc);
 }
