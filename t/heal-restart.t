@@ -119,4 +119,19 @@ kill "$restart" 2>/dev/null
 wait "$restart"
 release
 is "$status" 0 "the session ends well"
+
+# Rank 1 has come back, and has its subtree again.  So rank 3, when it loses the broker above it,
+# connects to the new broker of rank 1, of which it has heard from above.
+hold 5 --topology=chain --restart --set=overlay.settle=0
+ok "a chain is up" wait_until 30 up_is "5 of 5 up: 0-4"
+kill -KILL "$(pid_of 1)"
+ok "a broker inside it is started again" wait_until 30 again 1 2
+is "$("$FLUX" overlay restore 1)" "moved: 2" "it gets its subtree back"
+ok "those below that have heard of it" run_with_timeout 30 "$FLUX" ping -c 1 3
+kill -KILL "$(pid_of 2)"
+ok "the next one, too" wait_until 30 again 2 2
+ok "those below it are below the one that has come back" wait_until 30 below 3 1
+is "$(grep -c "refused" "$_held/err")" 0 "no broker was refused"
+release
+is "$status" 0 "the session ends well"
 finish

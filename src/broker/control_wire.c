@@ -51,6 +51,12 @@ static const struct flux_field expected_fields[] = {
 static const struct flux_schema expected_schema =
     FLUX_SCHEMA(struct control_expected, expected_fields);
 
+static const struct flux_field above_fields[] = {
+    FLUX_FIELD_ARRAY_OF(struct control_above, above, FLUX_FIELD_REQUIRED, &control_card_schema),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema above_schema = FLUX_SCHEMA(struct control_above, above_fields);
+
 static const struct flux_field welcome_fields[] = {
     FLUX_FIELD_U64(struct control_welcome, seq, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct control_welcome, session, FLUX_FIELD_REQUIRED),
@@ -249,5 +255,8 @@ const struct flux_method control_down[CONTROL_NDOWN + 1] = {
                        .request = &expected_schema,
                        .what = "answer of the parent to overlay.expect: from now on, requests for "
                                "that rank are held here; with the card of the sender"},
+    [CONTROL_ABOVE] = {.topic = "overlay.above",
+                       .request = &above_schema,
+                       .what = "a broker above has another parent: how to reach those above now"},
     [CONTROL_NDOWN] = FLUX_METHOD_END,
 };

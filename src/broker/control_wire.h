@@ -48,6 +48,11 @@ struct control_expected {
     json_t *cards; /* array of one struct control_card: that of the sender */
 };
 
+/* The sender, which has changed its parent, and the ranks above it now. */
+struct control_above {
+    json_t *above; /* array of struct control_card */
+};
+
 struct control_welcome {
     uint64_t seq;
     uint64_t session; /* drawn by the root: a session that is started anew has another one */
@@ -134,6 +139,7 @@ enum {
     CONTROL_GIVEN,
     CONTROL_OVER,
     CONTROL_TAKES,
+    CONTROL_ABOVE,
     CONTROL_NDOWN
 };
 /* `request` describes the payload; FLUX_METHOD_END follows. */

@@ -27,6 +27,11 @@
  *        | event.replay, if it has missed events                  |
  *        |------------------------------------------------------->|
  *
+ * Cards: a broker passes its own card and those of its ancestors on with its welcome.  When it gets
+ * another parent (core_restore.c), it passes the new ones on to the brokers below (overlay.above):
+ * an earlier card of a rank that has come back is of no use.  An orphan finds its new parent among
+ * the ancestors that it knows, so those below it know them, too.
+ *
  * Pending ranks: the broker above keeps the ranks below the dead one as pending for heal_timeout
  * seconds, and holds requests to them.  A rank is lost if by then it has connected neither to this
  * broker nor to a broker below it that reports it.
@@ -143,6 +148,30 @@ void heal_welcomed(core_t *c, json_t *above, json_t *moved)
     while ((n = json_array_size(cards)) > ABOVE_MAX)
         json_array_remove(cards, n - 2);
     c->cards = cards;
+}
+
+void heal_tell_above(core_t *c)
+{
+    const struct control_above out = {c->cards};
+
+    for (uint32_t i = 0; c->cards && i < c->nchildren; i++) {
+        struct peer *p = c->children[i];
+
+        if ((p->up || p->arriving) && !p->lost && !p->gone && !p->former)
+            overlay_send(c, p, &control_down[CONTROL_ABOVE], &out);
+    }
+}
+
+void heal_above_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
+{
+    const struct control_above *n = in;
+
+    if (p == c->second) {
+        restore_above(c, n->above);
+    } else if (p == c->parent && !c->healing) {
+        heal_welcomed(c, n->above, NULL);
+        heal_tell_above(c);
+    }
 }
 
 /* --- the orphan --- */

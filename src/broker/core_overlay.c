@@ -623,6 +623,7 @@ static control_handler *const from_parent[CONTROL_NDOWN] = {
     [CONTROL_GIVEN] = restore_given_cb,
     [CONTROL_OVER] = former_done_cb,
     [CONTROL_TAKES] = restore_expected_cb,
+    [CONTROL_ABOVE] = heal_above_cb,
 };
 
 void overlay_control(core_t *c, struct peer *from, const flux_msg_t *msg)
@@ -638,6 +639,7 @@ void overlay_control(core_t *c, struct peer *from, const flux_msg_t *msg)
         struct control_moved moved;
         struct control_expected expected;
         struct control_card card;
+        struct control_above above;
         struct control_number number;
         struct control_skip skip;
         struct control_text text;
@@ -654,7 +656,7 @@ void overlay_control(core_t *c, struct peer *from, const flux_msg_t *msg)
             continue;
         if (from == c->second
                 ? m != &control_down[CONTROL_WELCOME] && m != &control_down[CONTROL_REFUSED] &&
-                      m != &control_down[CONTROL_GIVEN]
+                      m != &control_down[CONTROL_GIVEN] && m != &control_down[CONTROL_ABOVE]
                 : from->former && !from->is_child && m != &control_down[CONTROL_OVER] &&
                       m != &control_down[CONTROL_SHUTDOWN])
             return; /* only the report of the parent counts */

@@ -431,6 +431,8 @@ void heal_over(core_t *c, const struct control_welcome *n); /* ... has welcomed 
 void heal_stop(core_t *c);
 /* Keep the cards, and the ranks that have moved, from a welcome; at the root both are NULL. */
 void heal_welcomed(core_t *c, json_t *above, json_t *moved);
+void heal_tell_above(core_t *c); /* pass the cards on to the brokers below, once more */
+control_handler heal_above_cb;
 /* Handle the loss of a child.  Returns true if only the ranks below it that are not up are lost
  * with it now, and this broker waits for the others. */
 bool heal_child_lost(core_t *c, struct peer *p, enum rank_state how, const char *why);
@@ -562,6 +564,7 @@ bool restore_expects(const core_t *c, uint32_t rank);
 void restore_hello(core_t *c, struct peer *p, const struct control_hello *h);
 void restore_welcomed(core_t *c, const struct control_welcome *n);
 void restore_refused(core_t *c, const char *why);
+void restore_above(core_t *c, json_t *above); /* the next parent has another parent */
 /* Note an event of another broker than the parent: it may be the next parent. */
 void restore_ahead(core_t *c, uint32_t from, uint64_t seq);
 control_handler restore_expect_cb, restore_expected_cb, restore_go_cb, restore_leaving_cb,

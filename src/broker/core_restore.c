@@ -701,6 +701,16 @@ void restore_welcomed(core_t *c, const struct control_welcome *n)
     restore_drained(c);
 }
 
+void restore_above(core_t *c, json_t *above)
+{
+    struct restore *r = c->restore;
+
+    if (!r->welcomed)
+        return;
+    json_decref(r->above);
+    r->above = json_incref(above);
+}
+
 void restore_ahead(core_t *c, uint32_t from, uint64_t seq)
 {
     struct restore *r = c->restore;
@@ -769,6 +779,7 @@ static void change(core_t *c, const struct control_moved *m)
     old->held_count = old->held_bytes = 0;
     c->parent->up = true;
     heal_welcomed(c, r->above, NULL);
+    heal_tell_above(c);
     moves_apply(c, &own);
     if (below)
         overlay_send(c, c->parent, &control_up[CONTROL_ARRIVED], &own);
