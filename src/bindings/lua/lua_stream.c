@@ -199,9 +199,9 @@ static int writer_open(lua_State *L)
 
 static int reader_open(lua_State *L)
 {
-    static const char *const names[] = {"policy",     "depth", "bytes", "group", "key",
-                                        "team",       "rank",  "size",  "stay",  "timeout",
-                                        "transforms", "join",  NULL};
+    static const char *const names[] = {"policy",  "depth",      "bytes", "group", "key",
+                                        "resume",  "team",       "rank",  "size",  "stay",
+                                        "timeout", "transforms", "join",  NULL};
     struct flux_stream_opts opts;
 
     lflux_check_options(L, 3, names);
@@ -210,6 +210,7 @@ static int reader_open(lua_State *L)
                                      .bytes = (uint64_t)option_number(L, 3, "bytes", 0x1p62),
                                      .group = option_text(L, 3, "group"),
                                      .key = option_text(L, 3, "key"),
+                                     .resume = option_number(L, 3, "resume", 65535.),
                                      .team = option_text(L, 3, "team"),
                                      .rank = (uint32_t)option_number(L, 3, "rank", UINT32_MAX),
                                      .size = (uint32_t)option_number(L, 3, "size", UINT32_MAX),

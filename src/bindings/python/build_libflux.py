@@ -316,6 +316,7 @@ struct flux_stream_opts {
     const char *share;
     const char *onoff;
     const char *team;
+    double resume;
     bool stay;
     const char *transforms;
     const char *join;

@@ -82,7 +82,7 @@ void far_hello_make(unsigned char hello[FAR_HELLO_LEN], const struct far_hello *
     le_put32(hello + 16, (uint32_t)h->want.policy);
     le_put32(hello + 20, h->want.every);
     le_put32(hello + 24, h->want.depth);
-    le_put32(hello + 28, h->want.rank | h->want.size << 16);
+    le_put32(hello + 28, knock_number(&h->want) | h->want.size << 16);
     le_put64(hello + 32, h->want.bytes);
     le_put64(hello + 40, h->reader);
     le_put64(hello + 48, h->expires);
@@ -98,7 +98,6 @@ int far_hello_read(const unsigned char hello[FAR_HELLO_LEN], struct far_hello *h
                             .want = {.policy = (enum knock_policy)le_get32(hello + 16),
                                      .every = le_get32(hello + 20),
                                      .depth = le_get32(hello + 24),
-                                     .rank = le_get32(hello + 28) & 0xffff,
                                      .size = le_get32(hello + 28) >> 16,
                                      .bytes = le_get64(hello + 32),
                                      .reader = le_get64(hello + 40),
@@ -110,7 +109,8 @@ int far_hello_read(const unsigned char hello[FAR_HELLO_LEN], struct far_hello *h
     *(h->resume ? &h->have : &h->want.seen) = le_get64(hello + 56);
     if (!head_ok(hello) ||
         le_get32(hello + 12) & ~(FLAG_SECURE | FLAG_OFF | FLAG_RESUME | FLAG_FOLLOW) ||
-        !knock_want_ok(&h->want) || knock_names_decode(hello + HELLO_NAMES, &h->want) < 0)
+        !knock_want_ok(&h->want) ||
+        knock_names_decode(hello + HELLO_NAMES, le_get32(hello + 28) & 0xffff, &h->want) < 0)
         return inval();
     return 0;
 }

@@ -11,7 +11,7 @@
  *      80  last complete step that it has had of writers before, plus 1, below 2^62; 0: none
  *    knock of a member of a group, 288 bytes: the same, with policy block, and
  *      88  group, 64 bytes         152  key, 128 bytes: names, filled with zeros
- *     280  0 (8 bytes)
+ *     280  seconds that the group is held, at most 65535               284  0 (4 bytes)
  *    knock of a member of a team, 288 bytes: the same, with any policy, and
  *      88  team, 64 bytes: a name, filled with zeros                    152  0 (128 bytes)
  *     280  rank          284  size of the team, above the rank, at most 1024
@@ -171,9 +171,14 @@ size_t knock_encode(const struct knock *k, unsigned char buf[KNOCK_MAX])
     if (k->want.group[0] == '\0' && k->want.size == 0)
         return KNOCK_LEN;
     knock_names_encode(&k->want, buf + KNOCK_LEN);
-    le_put32(buf + KNOCK_LEN + KNOCK_NAMES_LEN, k->want.rank);
+    le_put32(buf + KNOCK_LEN + KNOCK_NAMES_LEN, knock_number(&k->want));
     le_put32(buf + KNOCK_LEN + KNOCK_NAMES_LEN + 4, k->want.size);
     return KNOCK_MAX;
+}
+
+uint32_t knock_number(const struct knock_want *w)
+{
+    return w->size > 0 ? w->rank : w->hold;
 }
 
 void knock_names_encode(const struct knock_want *w, unsigned char buf[KNOCK_NAMES_LEN])
@@ -194,7 +199,8 @@ static bool name_get(char *name, const unsigned char *buf, size_t size)
     return name[0] == '\0' || name_ok(name, size - 1);
 }
 
-int knock_names_decode(const unsigned char buf[KNOCK_NAMES_LEN], struct knock_want *w)
+int knock_names_decode(const unsigned char buf[KNOCK_NAMES_LEN], uint32_t number,
+                       struct knock_want *w)
 {
     bool ok = name_get(w->size > 0 ? w->team : w->group, buf, sizeof(w->group)) &&
               name_get(w->key, buf + sizeof(w->group), sizeof(w->key));
@@ -202,15 +208,19 @@ int knock_names_decode(const unsigned char buf[KNOCK_NAMES_LEN], struct knock_wa
     if (ok &&
         (w->group[0] != '\0' ? w->policy == KNOCK_BLOCK && !w->off
                              : w->key[0] == '\0' && !w->follow) &&
-        (w->size > 0 ? w->team[0] != '\0' && w->rank < w->size && w->size <= KNOCK_TEAM_SIZE_MAX
-                     : w->rank == 0))
+        (w->size > 0 ? w->team[0] != '\0' && number < w->size && w->size <= KNOCK_TEAM_SIZE_MAX
+                     : number <= (w->group[0] != '\0' ? KNOCK_HOLD_MAX : 0))) {
+        *(w->size > 0 ? &w->rank : &w->hold) = number;
         return 0;
+    }
     errno = EPROTO;
     return -1;
 }
 
 int knock_decode(const unsigned char *buf, size_t len, struct knock *k)
 {
+    uint32_t number = 0;
+
     if ((len != KNOCK_LEN && len != KNOCK_MAX) || !head_ok(buf))
         goto inval;
     k->want = (struct knock_want){.policy = (enum knock_policy)le_get32(buf + 12),
@@ -222,12 +232,12 @@ int knock_decode(const unsigned char *buf, size_t len, struct knock *k)
                                   .off = le_get32(buf + 72) == 1,
                                   .follow = le_get32(buf + 76) == 1};
     if (len == KNOCK_MAX) {
-        k->want.rank = le_get32(buf + KNOCK_LEN + KNOCK_NAMES_LEN);
+        number = le_get32(buf + KNOCK_LEN + KNOCK_NAMES_LEN);
         k->want.size = le_get32(buf + KNOCK_LEN + KNOCK_NAMES_LEN + 4);
     }
     if (!knock_want_ok(&k->want) || le_get32(buf + 72) > 1 || le_get32(buf + 76) > 1 ||
         (len == KNOCK_LEN && k->want.follow) ||
-        (len == KNOCK_MAX && (knock_names_decode(buf + KNOCK_LEN, &k->want) < 0 ||
+        (len == KNOCK_MAX && (knock_names_decode(buf + KNOCK_LEN, number, &k->want) < 0 ||
                               (k->want.group[0] == '\0' && k->want.size == 0))))
         goto inval;
     memcpy(k->key, buf + 32, KNOCK_KEY_LEN);

@@ -17,6 +17,7 @@
 #define KNOCK_VAR_MAX 127  /* bytes of the name of a variable */
 #define KNOCK_MAX 288      /* bytes of a knock: KNOCK_LEN, or of a member of a group or team this */
 #define KNOCK_NAMES_LEN (KNOCK_MAX - KNOCK_LEN - 8)
+#define KNOCK_HOLD_MAX 65535
 #define KNOCK_TEAM_SIZE_MAX 1024 /* as many readers as a writer has */
 #define KNOCK_WELCOME_LEN 40
 #define KNOCK_CLAIM_LEN 16 /* bytes of a claim */
@@ -43,6 +44,7 @@ struct knock_want {
      * the queue of the group */
     char group[KNOCK_GROUP_MAX + 1]; /* "": none */
     char key[KNOCK_VAR_MAX + 1];     /* variable; steps with equal values of it are kept in order */
+    uint32_t hold; /* seconds that the group is given steps without members */
     bool follow; /* another writer hands out the steps, and members claim them here */
     /* for a member of a team, all members of which are offered the same steps: */
     char team[KNOCK_GROUP_MAX + 1]; /* "": none */
@@ -67,10 +69,13 @@ int knock_team_set(struct knock_want *w, const char *team, uint32_t rank, uint32
 
 /* Is each number in its range? */
 bool knock_want_ok(const struct knock_want *w);
-/* The bytes of group, or team, and key, which may be "".  Decoding, when rank and size are set: 0,
- * or -1 with EPROTO. */
+/* The rank in the team, or the seconds that the group is held. */
+uint32_t knock_number(const struct knock_want *w);
+/* The bytes of group, or team, and key, which may be "".  Decoding, when the size is set, and
+ * `number` is that of knock_number(): 0, or -1 with EPROTO. */
 void knock_names_encode(const struct knock_want *w, unsigned char buf[KNOCK_NAMES_LEN]);
-int knock_names_decode(const unsigned char buf[KNOCK_NAMES_LEN], struct knock_want *w);
+int knock_names_decode(const unsigned char buf[KNOCK_NAMES_LEN], uint32_t number,
+                       struct knock_want *w);
 
 struct knock {
     unsigned char key[KNOCK_KEY_LEN];

@@ -273,7 +273,7 @@ static void offer(outlet_t *o, struct outlet_conn *c, struct outlet_step *s)
 void outlet_set_wanted(outlet_t *o)
 {
     atomic_store(&o->wanted, o->nreaders > o->noff || o->keep > 0 || hmap_count(o->awaits) > 0 ||
-                                 outlet_follow_wants(o));
+                                 outlet_follow_wants(o) || outlet_groups_held(o));
 }
 
 /* Adopt the present options of a reader. */
@@ -402,10 +402,10 @@ void outlet_gone(outlet_t *o, struct outlet_conn *c)
     outlet_team_leave(c);
     o->nreaders--;
     o->noff -= c->want.off;
-    outlet_set_wanted(o);
     lane_tx_kick(c->lane);
     if (c->pins == 0)
         reader_free(o, c);
+    outlet_set_wanted(o); /* its group may be held */
 }
 
 static void evict(outlet_t *o, struct outlet_conn *c)

@@ -156,7 +156,7 @@ bool outlet_follow_wants(const outlet_t *o)
 
 void outlet_follow_offer(outlet_t *o, struct outlet_group *g, struct outlet_step *s)
 {
-    bool alone = list_empty(&g->members) && g->awaits == 0;
+    bool alone = !outlet_group_there(g);
     struct outlet_share *sh;
 
     if (s->step >= g->floor && g->begun && !(alone && outlet_group_beyond(g, s->len)) &&
@@ -228,6 +228,7 @@ static void evict(outlet_t *o, struct outlet_conn *c)
     struct outlet_share *sh;
 
     list_remove(&c->member);
+    outlet_group_hold(c->group);
     c->claims = false;
     while ((sh = lane_tx_drop(c->lane)))
         outlet_group_share_free(o, sh);
@@ -260,6 +261,7 @@ void outlet_follow_leave(outlet_t *o, struct outlet_conn *c)
 
     outlet_follow_reap(o, c);
     list_remove(&c->member);
+    outlet_group_hold(g);
     LIST_FOREACH_SAFE(it, tmp, &c->held)
     {
         outlet_group_share_free(o, share_of(it));

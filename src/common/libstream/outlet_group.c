@@ -30,9 +30,14 @@
  *     lane has no slot, because the member releases steps in another order than it got them.
  *  4. A bucket has an owner if and only if that member has steps of it that are not `again`.
  *
+ * When the last member has gone, the group may be held for some seconds (knock_want.hold): it gets
+ * steps, and the writer waits when its queue is full, as if a member were there.  So a reader that
+ * is the only member, and is started again in time, goes on after the last step that it has
+ * released.  What the group does not get after that time is counted as dropped for the next member.
+ *
  * Failure: if memory for its share is short, a group loses a step, which counts as dropped.  A
- * group without members, which awaits none (outlet_await.c), gets no new steps; its steps wait for
- * the next member.  No reader becomes a member after the writer has ended (ECONNRESET).
+ * group without members, which awaits none (outlet_await.c) and is not held, gets no new steps; its
+ * steps wait for the next member.  No reader becomes a member after the writer has ended (ECONNRESET).
  */
 #include "config.h"
 #include <errno.h>
@@ -222,9 +227,14 @@ void outlet_group_offer(outlet_t *o, struct outlet_step *s)
             g->gap = true;
             if (list_empty(&g->open))
                 tell_floor(o, g);
-        } else if (list_empty(&g->members) && g->awaits == 0)
+        } else if (!outlet_group_there(g)) {
             g->gap = true;
-        else if ((sh = outlet_group_share(o, g, s, bucket_of(o, g, s)))) {
+            g->missed += g->want.hold > 0;
+            if (g->until > 0.) {
+                g->until = 0.;
+                outlet_set_wanted(o);
+            }
+        } else if ((sh = outlet_group_share(o, g, s, bucket_of(o, g, s)))) {
             list_append(&g->waiting, &sh->node);
             pump(o, g);
         }
@@ -331,6 +341,7 @@ static void evict(outlet_t *o, struct outlet_group *g, struct outlet_conn *c)
 
     list_remove(&c->member);
     list_remove(&c->idle);
+    outlet_group_hold(g);
     hand_on(o, g, c, true);
     while ((sh = lane_tx_drop(c->lane))) {
         if (!sh->again) { /* memory to hand it on was short */
@@ -360,6 +371,29 @@ static void evict_all(outlet_t *o, struct outlet_group *g)
 
 /* --- waiting --- */
 
+bool outlet_group_there(const struct outlet_group *g)
+{
+    return !list_empty(&g->members) || g->awaits > 0 || (g->until > 0. && clock_now() < g->until);
+}
+
+bool outlet_groups_held(const outlet_t *o)
+{
+    LIST_FOREACH(it, &o->groups)
+    {
+        const struct outlet_group *g = list_entry(it, struct outlet_group, node);
+
+        if (g->until > 0. && outlet_group_there(g))
+            return true;
+    }
+    return false;
+}
+
+void outlet_group_hold(struct outlet_group *g)
+{
+    if (list_empty(&g->members) && g->want.hold > 0)
+        g->until = clock_now() + g->want.hold;
+}
+
 bool outlet_group_beyond(const struct outlet_group *g, uint64_t size)
 {
     return g->live >= LANE_SLOTS ||
@@ -372,7 +406,7 @@ struct outlet_group *outlet_group_full(outlet_t *o, uint64_t step, uint64_t size
     {
         struct outlet_group *g = list_entry(it, struct outlet_group, node);
 
-        if ((!list_empty(&g->members) || g->awaits > 0) && outlet_group_beyond(g, size) &&
+        if (outlet_group_there(g) && outlet_group_beyond(g, size) &&
             (!g->want.follow || outlet_follow_full(g, step)))
             return g;
         g->since = 0.;
@@ -390,6 +424,8 @@ double outlet_group_wait(outlet_t *o, struct outlet_group *g, double now, double
         g->since = now;
         if (g->awaits > 0)
             outlet_await_drop(o, g);
+        else if (list_empty(&g->members))
+            g->until = 0.;
         else if (g->want.follow)
             outlet_follow_evict(o, g);
         else
@@ -398,6 +434,8 @@ double outlet_group_wait(outlet_t *o, struct outlet_group *g, double now, double
     }
     if (o->evict > 0. && until > g->since + o->evict)
         until = g->since + o->evict;
+    if (list_empty(&g->members) && g->awaits == 0 && until > g->until)
+        until = g->until;
     outlet_cond_wait(o, &o->moved, until);
     now = clock_now(); /* the group may no longer exist */
     o->stats.blocked += now - begun;
@@ -413,7 +451,7 @@ static unsigned live(const outlet_t *o)
     {
         const struct outlet_group *g = list_entry(it, struct outlet_group, node);
 
-        n += g->want.follow && list_empty(&g->members) && g->awaits == 0 ? 0 : g->live;
+        n += g->want.follow && !outlet_group_there(g) ? 0 : g->live;
     }
     return n;
 }
@@ -522,7 +560,8 @@ static struct outlet_group *group_get(outlet_t *o, const struct knock_want *want
     {
         g = list_entry(it, struct outlet_group, node);
         n++;
-        if (!unused && g->users == 0 && g->awaits == 0 && g->want.follow)
+        if (!unused && g->users == 0 && !outlet_group_there(g) &&
+            (g->want.follow || list_empty(&g->waiting)))
             unused = g;
         if (strcmp(g->want.group, want->group) == 0)
             return g;
@@ -595,7 +634,7 @@ void outlet_group_resume(outlet_t *o, struct outlet_group *g)
 
 void outlet_group_unused(outlet_t *o, struct outlet_group *g)
 {
-    if (g->users == 0 && g->awaits == 0 && list_empty(&g->waiting))
+    if (g->users == 0 && g->until == 0. && g->awaits == 0 && list_empty(&g->waiting))
         outlet_group_free(o, g);
 }
 
@@ -605,6 +644,10 @@ void outlet_group_joined(outlet_t *o, struct outlet_conn *c)
     uint64_t n = o->nkept < o->keep ? o->nkept : o->keep;
 
     list_append(&g->members, &c->member);
+    g->until = 0.;
+    g->want.hold = c->want.hold;
+    c->counts.dropped += g->missed;
+    g->missed = 0;
     if (!g->want.follow)
         list_append(&g->idle, &c->idle);
     for (uint64_t i = o->nkept - n; !g->begun && i < o->nkept; i++) {
@@ -636,6 +679,7 @@ void outlet_group_leave(outlet_t *o, struct outlet_conn *c)
     reap(o, g, c);
     list_remove(&c->member);
     list_remove(&c->idle);
+    outlet_group_hold(g);
     hand_on(o, g, c, false);
     while (lane_tx_forget(c->lane))
         ;

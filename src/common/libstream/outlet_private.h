@@ -59,6 +59,8 @@ struct outlet_group {
     bool resumed;                  /* it is such a group; */
     bool fresh;                    /* no member has joined yet: its options are not known */
     unsigned awaits;               /* members that have not joined yet */
+    double until;    /* the group is held until then; 0: it is not */
+    uint64_t missed; /* steps since then */
     uint64_t given;                /* all steps before it were given by earlier writers */
     struct outlet_bucket *buckets; /* NULL: the group has no key */
 };
@@ -213,6 +215,11 @@ void outlet_group_reap(outlet_t *o, struct outlet_conn *c);
 void outlet_group_offer(outlet_t *o, struct outlet_step *s);
 /* A group for which this step, of this size, has to wait, or NULL. */
 struct outlet_group *outlet_group_full(outlet_t *o, uint64_t step, uint64_t size);
+/* Does a group get steps, because it has members, awaits some, or is held? */
+bool outlet_group_there(const struct outlet_group *g);
+bool outlet_groups_held(const outlet_t *o);
+/* A member has gone, or was evicted: hold the group if it was the last one. */
+void outlet_group_hold(struct outlet_group *g);
 /* Would a step of this size exceed the bound of the group's queue? */
 bool outlet_group_beyond(const struct outlet_group *g, uint64_t size);
 /* Give the group a share of a step: the caller adds it to a list.  NULL: memory is short, which

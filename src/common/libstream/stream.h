@@ -79,6 +79,12 @@ struct flux_stream_opts {
      * steps, its values of `key` count, and a step that not all of them have goes to nobody. */
     const char *group;
     const char *key;
+    /* Reader: seconds, at most 65535, for which writers go on giving steps to the group when it has
+     * no member, until its queue is full, and then wait (0).  So a reader that is the only member
+     * of a group, and is started again within this time, goes on after the last step that it has
+     * ended; a step that it had begun comes again.  One that comes later misses steps: `flux stream
+     * readers` shows how many. */
+    double resume;
     /* Reader: name of the team of `size` readers that this one belongs to, 1 to 63 characters.  All
      * members see the same steps with FLUX_STREAM_NEXT, also if they join while the stream runs:
      * from the first step on that each writer ends after all members have connected to it, and the

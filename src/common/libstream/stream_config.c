@@ -15,6 +15,7 @@
  *    bytes       readers   a size: 64M
  *    group, key  readers
  *    team        readers
+ *    resume      readers   a duration
  *    keep        writers
  *    readers     writers
  *    evict       writers   a duration
@@ -66,6 +67,7 @@ static const struct setting {
     {"bytes", SIZE, offsetof(struct flux_stream_opts, bytes)},
     {"at-reader", READER, offsetof(struct flux_stream_opts, transforms)},
     {"at-writer", WRITER, offsetof(struct flux_stream_opts, transforms)},
+    {"resume", DURATION, offsetof(struct flux_stream_opts, resume)},
     {"evict", DURATION, offsetof(struct flux_stream_opts, evict)},
     {"timeout", DURATION, offsetof(struct flux_stream_opts, timeout)},
 };

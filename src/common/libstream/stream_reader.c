@@ -146,6 +146,13 @@ static int want(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t 
                            s->name);
     if (opts->team && knock_team_set(&s->want, opts->team, opts->rank, opts->size, err) < 0)
         return -1;
+    if (!(opts->resume >= 0. && opts->resume <= KNOCK_HOLD_MAX) ||
+        (opts->resume > 0. && !opts->group))
+        return errmsg_fail(err, EINVAL,
+                           "stream '%s': the option resume is a time of at most %d s, and of a "
+                           "member of a group",
+                           s->name, KNOCK_HOLD_MAX);
+    s->want.hold = (uint32_t)ceil(opts->resume);
     if (opts->group && knock_group_set(&s->want, opts->group, opts->key, err) < 0)
         return -1;
     if (opts->depth > 0)

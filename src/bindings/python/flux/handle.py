@@ -634,6 +634,7 @@ class Handle:
         max_bytes: int = 0,
         group: Optional[str] = None,
         key: Optional[str] = None,
+        resume: float = 0.0,
         team: Optional[str] = None,
         rank: int = 0,
         size: int = 0,
@@ -652,7 +653,8 @@ class Handle:
         "drop-newest", "latest" or "sample:K". `depth`, `max_bytes`: steps in the queue, and their
         bytes if they are more than 2. 0 is the default of flux-stream(3). `group`: each step goes to
         one member of it, and to another one if that member does not end it; `key`: the variable of
-        which steps with equal values are in order. `team`: all members of it see the same steps; this
+        which steps with equal values are in order; `resume`: seconds for which the group gets steps
+        when it has no member, so that the only one, started again, misses none. `team`: all members of it see the same steps; this
         one is `rank` of `size` (0: as `stream_rank()`). `switch`: steps come only while it is on
         (`stream_switch()`). `stay`: go on with writers that take the place of those that have gone.
         `transport`, `secure`, `share`: as of a writer. `transforms`: the same, for each step that is
@@ -661,7 +663,7 @@ class Handle:
         options = {"policy": policy, "depth": depth, "bytes": max_bytes, "timeout": timeout}
         options.update(group=group, key=key, onoff=switch, stay=stay)
         options.update(transforms=transforms, join=join)
-        options.update(team=team, rank=rank, size=size)
+        options.update(resume=resume, team=team, rank=rank, size=size)
         options.update(transport=transport, secure=secure, share=share)
         return StreamReader(self, name, options)
 

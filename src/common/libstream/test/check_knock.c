@@ -128,9 +128,19 @@ START_TEST(groups)
     ck_assert_mem_eq(out.key, k.key, KNOCK_KEY_LEN);
     ck_assert_int_eq(knock_decode(buf, KNOCK_MAX - 1, &out), -1);
     ck_assert_int_eq(knock_group_set(&k.want, "g", NULL, &err), 0);
+    k.want.hold = 513;
+    knock_encode(&k, buf);
+    ck_assert_mem_eq(buf + KNOCK_MAX - 8, "\1\2\0\0\0\0\0\0", 8);
+    ck_assert_int_eq(knock_decode(buf, KNOCK_MAX, &out), 0);
+    ck_assert_uint_eq(out.want.hold, 513);
+    k.want.hold = 0;
     knock_encode(&k, buf);
     ck_assert_int_eq(knock_decode(buf, KNOCK_MAX, &out), 0);
-    for (size_t i = KNOCK_LEN + 1; i < KNOCK_MAX - 4; i++) {
+    for (size_t i = KNOCK_LEN + 1; i < KNOCK_MAX; i++) {
+        if (i == KNOCK_MAX - 8) /* any time that the group is held */
+            i += 2;
+        if (i == KNOCK_MAX - 4) /* a size: then it is a team */
+            i++;
         buf[i] = ' ';
         ck_assert_int_eq(knock_decode(buf, KNOCK_MAX, &out), -1);
         buf[i] = 0;

@@ -447,7 +447,106 @@ START_TEST(await_evict)
 }
 END_TEST
 
+static inlet_t *holder(outlet_t *o, uint32_t seconds, bool follow)
+{
+    struct knock_want w;
+    inlet_t *i;
+
+    knock_want_init(&w);
+    ck_assert_int_eq(knock_group_set(&w, "g", NULL, &err), 0);
+    w.hold = seconds;
+    w.reader = 7;
+    w.follow = follow;
+    i = inlet_connect(outlet_name(o), key, &w, 30., &err);
+    ck_assert_msg(i != NULL, "%s", err.text);
+    return i;
+}
+
+/* A group that is held gets steps without members, beginning with that which its last member has
+ * not released; when the time is over, what it misses is counted for the next member. */
+START_TEST(held)
+{
+    outlet_t *o = writer(0., 0);
+    inlet_t *i = holder(o, 60, false);
+    struct outlet_queue q = {0};
+    struct inlet_step s;
+    uint64_t live;
+    uint64_t n;
+
+    wait_readers(o, 1);
+    put(o, 0, "");
+    put(o, 1, "");
+    ck_assert_int_eq(inlet_next(i, 30., &s, &err), 1);
+    ck_assert_int_eq(inlet_release(i, &s), 0);
+    ck_assert_int_eq(inlet_next(i, 30., &s, &err), 1);
+    inlet_destroy(i);
+    wait_readers(o, 0);
+    ck_assert(outlet_wanted(o));
+    put(o, 2, "");
+    i = holder(o, 1, false);
+    for (uint64_t step = 1; step < 3; step++) {
+        ck_assert_int_eq(inlet_next(i, 30., &s, &err), 1);
+        ck_assert_uint_eq(s.step, step);
+        ck_assert_int_eq(inlet_release(i, &s), 0);
+    }
+    inlet_destroy(i);
+    wait_readers(o, 0);
+    n = 3;
+    do {
+        live = stats(o).live;
+        put(o, n++, "");
+        poll(NULL, 0, 5);
+    } while (stats(o).live > live && n < LANE_SLOTS);
+    put(o, n++, ""); /* only the last one but this is sure to be missed: */
+    ck_assert(!outlet_wanted(o));
+    i = holder(o, 0, false);
+    for (uint64_t step = 3; step < n - 2; step++) {
+        ck_assert_int_eq(inlet_next(i, 30., &s, &err), 1);
+        ck_assert_uint_eq(s.step, step);
+        ck_assert_int_eq(inlet_release(i, &s), 0);
+    }
+    ck_assert_uint_eq(outlet_get_queues(o, &q, 1), 1);
+    ck_assert(q.reader == 7 && q.dropped == 2);
+    inlet_destroy(i);
+    outlet_destroy(o);
+}
+END_TEST
+
+static void full(double evict_seconds, uint32_t seconds, bool follow)
+{
+    outlet_t *o = writer(evict_seconds, 0);
+    inlet_t *i = holder(o, seconds, follow);
+    uint64_t n = 0;
+
+    wait_readers(o, 1);
+    inlet_destroy(i);
+    wait_readers(o, 0);
+    while (n < LANE_SLOTS && put_wait(o, n, "", 0.) == 0)
+        n++;
+    if (seconds == 1 || evict_seconds > 0.)
+        ck_assert_msg(put_wait(o, n, "", 30.) == 0, "%s", err.text);
+    else {
+        ck_assert_uint_eq(n, LANE_SLOTS);
+        ck_assert_int_eq(put_wait(o, n, "", 0.), -1);
+        ck_assert_int_eq(errno, ETIMEDOUT);
+    }
+    outlet_destroy(o);
+}
+
+/* A writer waits when the queue of a held group is full, but not longer than it is held, and not
+ * longer than it waits for any reader. */
+START_TEST(held_full)
+{
+    full(0., 1, false);
+    full(0.05, 60, false);
+    full(0., 60, false);
+    full(0., 60, true);
+    full(0.05, 60, true);
+}
+END_TEST
+
 int main(void)
 {
-    RUN_SUITE("outlet_group", share, alone, keys, evict, keep, queue, limits, await, await_evict);
+    RUN_SUITE("outlet_group", share, alone, keys, evict, keep, queue, limits, await, await_evict, held,
+              held_full);
 }

@@ -178,7 +178,8 @@ START_TEST(refusals)
     ends_way = (enum way)_i;
     o = writer(0., 0);
     m = member(o, 0, 2, "block");
-    refused(o, want(0, 2, "block"), EEXIST, "team 't' of the stream has a reader of rank 0 already");
+    refused(o, want(0, 2, "block"), EEXIST,
+            "team 't' of the stream has a reader of rank 0 already");
     snprintf(text, sizeof(text), other, 3);
     refused(o, want(1, 3, "block"), EINVAL, text);
     snprintf(text, sizeof(text), other, 2);
