@@ -2,7 +2,9 @@
  *
  * They join, leave and die; streams are paused, throttled, removed, policies and switches are
  * changed, the module is reloaded, brokers and links fail, and brokers return.  The data of streams
- * do not pass the session, so there are none.  What everybody must be told is in streams_member.c;
+ * do not pass the session, so there are none.  Some readers are members of a group that stay: then
+ * writers count what the group needs of them, and those that take their places must not begin above
+ * it.  What everybody must be told is in streams_member.c;
  * when nothing happens any more, everybody must know what is, a place that nobody has can be taken,
  * and when all have left, nothing is kept.
  */
@@ -238,7 +240,7 @@ static void control(struct streams *ss)
             throttle(ss, stream);
         break;
     case 2:
-        if (r && !ss->control[r->stream])
+        if (r && !r->shares && !ss->control[r->stream])
             set_policy(ss, r);
         break;
     case 3:
@@ -318,7 +320,7 @@ static void set_all(struct streams *ss)
         struct streams_member *r = any(ss, false);
 
         wait_answers(ss);
-        if (r && streams_in(r))
+        if (r && !r->shares && streams_in(r))
             set_policy(ss, r);
     }
     wait_answers(ss);

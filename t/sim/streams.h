@@ -33,6 +33,7 @@ struct streams_member {
     uint32_t rank;
     uint64_t id;
     uint64_t step;
+    uint64_t need;  /* the first that a group needs of it */
     bool counting;  /* a count is not answered yet */
     uint64_t floor; /* the step that it begins with is at least this one */
     char key[65];
@@ -44,6 +45,7 @@ struct streams_member {
     uint64_t number;
     const char *policy; /* that was set last, and is known to the module */
     const char *joined; /* policy when it joined */
+    bool shares;        /* it is a member of a group, and stays */
     unsigned onoff;     /* number of its switch, plus 1; 0: none */
     bool off;           /* as it was told last: it is told together with writers */
     uint64_t last;      /* number of the last writer that joined */
@@ -74,7 +76,9 @@ struct streams {
     struct streams_member *members;
     unsigned nmembers;
     uint32_t size[STREAMS]; /* writers of each stream */
-    bool anchored[STREAMS]; /* a reader that never leaves keeps it */
+    bool anchored[STREAMS]; /* a reader that never leaves keeps it, */
+    bool shared[STREAMS];   /* which is a member of a group, and stays; */
+    bool shares[STREAMS];   /* another one has been that */
     unsigned removed[STREAMS];
     bool control[STREAMS]; /* a change is not answered yet */
     bool paused[STREAMS];  /* as was answered */
@@ -82,8 +86,10 @@ struct streams {
     bool on[STREAMS_SWITCHES];
     bool turning;
     uint64_t counted[STREAMS]
-                    [STREAMS_RANKS]; /* step after the last that was counted and answered */
-    hmap_t *epochs;                  /* stream, rank and epoch that were given */
+                    [STREAMS_RANKS];       /* step after the last that was counted and answered */
+    uint64_t most[STREAMS][STREAMS_RANKS]; /* with which the next writer has to begin at most, if
+                                            * the stream is shared, plus 1; 0: with any */
+    hmap_t *epochs;                        /* stream, rank and epoch that were given */
     unsigned reloads;
     int64_t reloaded; /* when that was the last time */
     unsigned answers; /* that the controller waits for */

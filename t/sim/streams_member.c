@@ -162,8 +162,12 @@ static void request_ended(struct streams_member *m, int errnum)
 
 /* --- a writer --- */
 
+static const char group[] = "group:all";
+
 static const char *policy_of(const char *text)
 {
+    if (strcmp(text, group) == 0)
+        return group;
     for (size_t i = 0; i < sizeof(policies) / sizeof(policies[0]); i++) {
         if (strcmp(policies[i], text) == 0)
             return policies[i];
@@ -175,12 +179,16 @@ static void writer_begins(struct streams_member *w, const struct stream_written 
 {
     struct streams *ss = w->ss;
     uint64_t given = (uint64_t)w->stream << 48 | (uint64_t)w->rank << 40 | out->epoch;
+    uint64_t *most = &ss->most[w->stream][w->rank];
 
-    w->step = out->step;
+    w->step = w->need = out->step;
     if (!ss->anchored[w->stream] || ss->reloads || ss->removed[w->stream])
         return;
-    if (w->step < w->floor)
+    if (w->step < w->floor && !ss->shared[w->stream] && !ss->shares[w->stream])
         fail(w, "begins with a step that its rank had counted before", NULL);
+    if (ss->shared[w->stream] && *most > 0 && w->step >= *most)
+        fail(w, "begins above a step that a group may need of its rank", NULL);
+    *most = w->step + 1;
     if (hmap_get_u64(ss->epochs, given))
         fail(w, "was given an epoch that its rank had before", NULL);
     hmap_put_u64(ss->epochs, given, w);
@@ -451,8 +459,15 @@ struct streams_member *streams_read(struct streams *ss, struct sim_ep *client, u
                              .onoff = onoff};
 
     m->number = in.reader = rng_next(&ss->s->rng) >> 12;
-    m->joined = m->policy = in.policy = streams_policy(ss->s);
-    m->onoff = rng_chance(&ss->s->rng, 0.4) ? 1 + rng_below(&ss->s->rng, STREAMS_SWITCHES) : 0;
+    m->shares = in.stay = rng_chance(&ss->s->rng, client == ss->controller ? 0.5 : 0.2);
+    m->joined = m->policy = in.policy = m->shares ? group : streams_policy(ss->s);
+    m->onoff = !m->shares && rng_chance(&ss->s->rng, 0.4)
+                   ? 1 + rng_below(&ss->s->rng, STREAMS_SWITCHES)
+                   : 0;
+    if (client == ss->controller)
+        ss->shared[stream] = m->shares;
+    else
+        ss->shares[stream] |= m->shares;
     if (m->onoff)
         snprintf(onoff, sizeof(onoff), "switch-%u", m->onoff - 1);
     m->seen = hmap_create_u64(free);
@@ -464,6 +479,8 @@ void streams_close(struct streams_member *m)
     if (m->client->gone || m->over || m->closed)
         return;
     m->closed = true;
+    if (m->writer && m->told)
+        m->ss->most[m->stream][m->rank] = m->step + 1;
     note_end(m);
     flux_future_destroy(m->f);
     m->f = NULL;
@@ -504,6 +521,9 @@ void streams_count(struct streams_member *m)
     m->counting = true;
     m->step += rng_range(&m->ss->s->rng, 1, 10);
     c.step = m->step;
+    m->need += rng_below(&m->ss->s->rng, (uint32_t)(m->step - m->need) + 1);
+    c.need = m->need;
+    m->ss->most[m->stream][m->rank] = m->need + 1;
     c.queues = json_array();
     f = flux_rpc_struct(m->client->h, "stream.count", &stream_count_schema, &c, FLUX_NODEID_ANY, 0);
     json_decref(c.queues);
@@ -561,6 +581,8 @@ static void check_writer(struct streams_member *w)
             continue;
         d = hmap_get_u64(w->demands, r->number);
         /* Policies and states of switches that were set before a reload are forgotten. */
+        if (r->shares && !d)
+            fail(w, "was not told of a member of a group:", r);
         if (strcmp(d ? d->policy : r->joined, r->policy) != 0 && !ss->reloads)
             fail(w, "was not told the policy of", r);
         if ((d ? d->off : seen->off) != (r->onoff && !ss->on[r->onoff - 1]))
