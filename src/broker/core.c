@@ -322,7 +322,7 @@ void core_link_input(core_t *c, enum core_plane plane, uint32_t from, flux_msg_t
             return;
         }
         if (flux_msg_type(msg) == FLUX_MSG_EVENT)
-            restore_ahead(c, from, flux_msg_seq(msg));
+            change_ahead(c, from, flux_msg_seq(msg));
         goto drop;
     }
     if (plane == CORE_RING)

@@ -167,7 +167,7 @@ void heal_above_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
     const struct control_above *n = in;
 
     if (p == c->second) {
-        restore_above(c, n->above);
+        change_above(c, n->above);
     } else if (p == c->parent && !c->healing) {
         heal_welcomed(c, n->above, NULL);
         heal_tell_above(c);

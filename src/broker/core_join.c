@@ -389,7 +389,7 @@ void join_welcome_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
     const struct control_welcome *n = in;
 
     if (p == c->second) {
-        restore_welcomed(c, n);
+        change_welcomed(c, n);
         return;
     }
     if (c->healing) {
@@ -417,7 +417,7 @@ void join_refused_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
     const struct control_text *t = in;
 
     if (p == c->second) {
-        restore_refused(c, t->reason);
+        change_refused(c, t->reason);
         return;
     }
     /* After the welcome this message is an error: another broker has used the name of this one. */

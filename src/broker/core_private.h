@@ -17,6 +17,7 @@
  *     core_late.c      ranks that join while the broker above them is dead
  *     core_keys.c      public keys of the ranks below
  *     core_restore.c   subtrees that return to their places
+ *     core_change.c    the change of the parent of this broker while both live
  *     core_former.c    earlier parents, which have answers to send
  *     core_spread.c    a broker with too many children
  *     core_service.c   services of the broker itself
@@ -233,6 +234,7 @@ struct core {
 
     /* core_restore.c */
     struct restore *restore;
+    struct change *change;        /* core_change.c */
     struct peer *second;          /* the next parent; NULL: none */
     struct list_node formers;     /* struct peer: earlier parents, which have answers to send */
     flux_watcher_t *former_timer; /* one of them has answered all requests */
@@ -562,15 +564,32 @@ struct peer *restore_peer(const core_t *c, uint32_t rank);
 bool restore_expects(const core_t *c, uint32_t rank);
 /* Handle the hello of an expected rank. */
 void restore_hello(core_t *c, struct peer *p, const struct control_hello *h);
-void restore_welcomed(core_t *c, const struct control_welcome *n);
-void restore_refused(core_t *c, const char *why);
-void restore_above(core_t *c, json_t *above); /* the next parent has another parent */
-/* Note an event of another broker than the parent: it may be the next parent. */
-void restore_ahead(core_t *c, uint32_t from, uint64_t seq);
-control_handler restore_expect_cb, restore_expected_cb, restore_go_cb, restore_leaving_cb,
-    restore_given_cb, restore_arrived_cb;
+control_handler restore_expect_cb, restore_expected_cb, restore_leaving_cb, restore_given_cb,
+    restore_arrived_cb;
 /* Handle the request overlay.restore. */
 void restore_request_cb(flux_t *h, const flux_msg_t *req, void *arg);
+
+/* Can a broker change its parent while both live? */
+bool restore_can(const core_t *c);
+bool restore_raises(const core_t *c); /* is a child being given to the parent? */
+/* Send a message about the parent of a rank. */
+void restore_send(core_t *c, struct peer *p, const struct flux_method *m, uint32_t rank,
+                  uint32_t parent, uint32_t number);
+
+/* core_change.c */
+int change_init(core_t *c);
+void change_destroy(core_t *c);
+void change_stop(core_t *c); /* the parent is lost, or this broker shuts down */
+void change_welcomed(core_t *c, const struct control_welcome *n);
+void change_refused(core_t *c, const char *why);
+void change_above(core_t *c, json_t *above); /* the next parent has another parent */
+/* Note an event of another broker than the parent: it may be the next parent. */
+void change_ahead(core_t *c, uint32_t from, uint64_t seq);
+void change_drained(core_t *c); /* like restore_drained() */
+void change_given(core_t *c, const struct peer *p, const struct control_moved *m);
+/* Returns whether the neighbor that was lost was the next parent. */
+bool change_lost(core_t *c, const struct peer *p, const char *why);
+control_handler change_go_cb;
 
 /* core_former.c */
 int former_init(core_t *c);

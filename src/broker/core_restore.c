@@ -6,7 +6,8 @@
  * to its next parent before it leaves the foster parent.  It moves one step down: from a broker to
  * another child of that broker.  A broker with too many children gives them to others in the same
  * way (core_spread.c); on the way back from there, the step leads up: from a broker to its parent.
- * Then overlay.expect and overlay.given go up, and overlay.expected comes down.
+ * Then overlay.expect and overlay.given go up, and overlay.expected comes down.  This file has the
+ * parts of the foster parent and of the next parent; core_change.c has that of the child.
  *
  * Drawing (restore): rank 1 has come back, and rank 3, whose place is below it, is below rank 0.
  *
@@ -108,24 +109,15 @@ struct restore {
     struct peer *giver;   /* ... and its foster parent: the parent, or another child */
     bool guest_due;       /* ... which has not been notified */
     idset_t *guest_below; /* ranks that are up there, by its hello; NULL: no hello yet */
-    /* Members of the child. */
-    bool welcomed;  /* `second` has sent its welcome */
-    bool leaving;   /* the parent was notified */
-    bool released;  /* step up: the parent has let it go ... */
-    bool taken;     /* ... and `second` has taken it */
-    json_t *above;  /* cards of the welcome */
-    uint64_t seq;   /* the latest event before the welcome */
-    uint64_t ahead; /* the latest event that `second` has sent, which was not accepted */
-    uint32_t told;  /* the rank that it could not reach, as was logged; TOPOLOGY_NONE: none */
 };
 
-static bool can(const core_t *c)
+bool restore_can(const core_t *c)
 {
     return heal_can(c) && c->link->beside && c->link->swap && c->link->drop;
 }
 
-static void send_moved(core_t *c, struct peer *p, const struct flux_method *m, uint32_t rank,
-                       uint32_t parent, uint32_t number)
+void restore_send(core_t *c, struct peer *p, const struct flux_method *m, uint32_t rank,
+                  uint32_t parent, uint32_t number)
 {
     const struct control_moved moved = {
         .rank = rank,
@@ -136,11 +128,16 @@ static void send_moved(core_t *c, struct peer *p, const struct flux_method *m, u
     overlay_send(c, p, m, &moved);
 }
 
+bool restore_raises(const core_t *c)
+{
+    return c->restore->child && !c->restore->to->is_child;
+}
+
 /* Tell the next parent of this rank who its parent is. */
 static void send_given(core_t *c, struct peer *to, uint32_t rank, uint32_t parent, uint32_t number)
 {
-    send_moved(c, to, to->is_child ? &control_down[CONTROL_GIVEN] : &control_up[CONTROL_GAVE], rank,
-               parent, number);
+    restore_send(c, to, to->is_child ? &control_down[CONTROL_GIVEN] : &control_up[CONTROL_GAVE],
+                 rank, parent, number);
 }
 
 /* --- the foster parent: the next child --- */
@@ -224,8 +221,8 @@ static void begin(core_t *c, struct peer *child, struct peer *to, bool spreads)
     r->spreads = spreads;
     r->expected = false;
     flux_timer_start(r->timer, GIVE_MAX, 0.);
-    send_moved(c, to, to->is_child ? &control_down[CONTROL_EXPECT] : &control_up[CONTROL_TAKE],
-               child->rank, to->rank, 0);
+    restore_send(c, to, to->is_child ? &control_down[CONTROL_EXPECT] : &control_up[CONTROL_TAKE],
+                 child->rank, to->rank, 0);
 }
 
 struct next {
@@ -262,7 +259,7 @@ void restore_plan(core_t *c)
 
     if (r->child)
         return;
-    if (c->state == CORE_RUN && can(c))
+    if (c->state == CORE_RUN && restore_can(c))
         find_next(c, &n);
     if (n.child && n.due <= now) {
         begin(c, n.child, n.to, n.spreads);
@@ -320,7 +317,7 @@ static void give_up(core_t *c, const char *why)
     if (to->up)
         send_given(c, to, child->rank, c->cfg.rank, 0);
     if (child->up)
-        send_moved(c, child, &control_down[CONTROL_GIVEN], child->rank, c->cfg.rank, 0);
+        restore_send(c, child, &control_down[CONTROL_GIVEN], child->rank, c->cfg.rank, 0);
     LIST_FOREACH(it, &c->restore->asks)
     {
         struct ask *a = list_entry(it, struct ask, node);
@@ -382,7 +379,7 @@ void restore_request_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
     if (flux_request_decode(h, req, &overlay_restore_schema, &in, &owner) < 0)
         return;
-    if (!can(c))
+    if (!restore_can(c))
         flux_respond_error(h, req, ENOTSUP,
                            "ranks of this session do not change their parents: it has "
                            "heal.timeout=0");
@@ -454,7 +451,7 @@ static void give(core_t *c, const struct control_moved *m)
     if (to->is_child)
         moves_tell(c, m);
     send_given(c, to, m->rank, m->parent, m->move);
-    send_moved(c, child, &control_down[CONTROL_GIVEN], m->rank, m->parent, m->move);
+    restore_send(c, child, &control_down[CONTROL_GIVEN], m->rank, m->parent, m->move);
     child->up = child->event_up = false;
     child->former = child->absent = true;
     child->wants = 0;
@@ -485,7 +482,7 @@ void restore_leaving_cb(core_t *c, struct peer *p, const void *in, const flux_ms
         return;
     if (p != r->child || !r->expected) {
         if (m->parent != c->cfg.rank)
-            send_moved(c, p, &control_down[CONTROL_GIVEN], p->rank, c->cfg.rank, 0);
+            restore_send(c, p, &control_down[CONTROL_GIVEN], p->rank, c->cfg.rank, 0);
         return;
     }
     if (m->parent == r->to->rank)
@@ -519,7 +516,8 @@ static void guest_end(core_t *c)
 
 static void expect(core_t *c, struct peer *giver, uint32_t rank)
 {
-    idset_t *sub = c->state == CORE_RUN && can(c) ? topology_subtree(overlay_tree(c), rank) : NULL;
+    idset_t *sub =
+        c->state == CORE_RUN && restore_can(c) ? topology_subtree(overlay_tree(c), rank) : NULL;
 
     if (!sub || idset_test(sub, c->cfg.rank) || c->second ||
         (giver->is_child && !topology_is_ancestor(overlay_tree(c), giver->rank, rank))) {
@@ -635,90 +633,6 @@ void restore_arrived_cb(core_t *c, struct peer *p, const void *in, const flux_ms
     idset_destroy(below);
 }
 
-/* --- the child --- */
-
-static void second_end(core_t *c)
-{
-    struct restore *r = c->restore;
-
-    if (c->second) {
-        route_held_destroy(c, c->second);
-        free(c->second);
-    }
-    c->second = NULL;
-    r->welcomed = r->taken = false;
-}
-
-static const char second_lost[] = "the rank that was to be the parent is lost";
-
-/* Notify the parent that this broker stays.  The parent answers if it was notified of the opposite
- * before. */
-static void stay(core_t *c)
-{
-    send_moved(c, c->parent, &control_up[CONTROL_LEAVING], c->cfg.rank, c->parent->rank, 0);
-}
-
-/* Of several failures with the same rank, the first one is logged as an error. */
-static int log_level(core_t *c, uint32_t rank)
-{
-    int level = c->restore->told == rank ? LOG_DEBUG : LOG_ERR;
-
-    c->restore->told = rank;
-    return level;
-}
-
-void restore_go_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
-{
-    const struct control_card *card = in;
-    const struct restore *r = c->restore;
-    errmsg_t err = {"there is another change of parents"};
-    struct peer *to = NULL;
-
-    /* One connection carries a broker: with requests on an earlier one, it has to stay. */
-    if (c->state == CORE_RUN && !c->second && !c->expected && !(r->child && !r->to->is_child) &&
-        can(c) && !overlay_tree_peer(c, card->rank) && (to = calloc(1, sizeof(*to))) &&
-        c->link->beside(c->link_arg, card, &err) == 0) {
-        overlay_peer_init(to, card->rank, CORE_TREE);
-        list_init(&to->node);
-        c->second = to;
-        heal_hello(c, to);
-        return;
-    }
-    free(to);
-    core_log(c, log_level(c, card->rank), "rank %u cannot connect to rank %u: %s", c->cfg.rank,
-             card->rank, err.text);
-    stay(c);
-}
-
-void restore_welcomed(core_t *c, const struct control_welcome *n)
-{
-    struct restore *r = c->restore;
-
-    json_decref(r->above);
-    r->above = json_incref(n->above);
-    r->seq = r->ahead = n->seq;
-    r->welcomed = true;
-    restore_drained(c);
-}
-
-void restore_above(core_t *c, json_t *above)
-{
-    struct restore *r = c->restore;
-
-    if (!r->welcomed)
-        return;
-    json_decref(r->above);
-    r->above = json_incref(above);
-}
-
-void restore_ahead(core_t *c, uint32_t from, uint64_t seq)
-{
-    struct restore *r = c->restore;
-
-    if (c->second && c->second->rank == from && r->welcomed && seq > r->ahead)
-        r->ahead = seq;
-}
-
 void restore_drained(core_t *c)
 {
     struct restore *r = c->restore;
@@ -727,84 +641,8 @@ void restore_drained(core_t *c)
         r->guest_due = false;
         say_expected(c);
     }
-    if (!r || !c->second || !c->parent->up || !list_empty(&c->parent->held))
-        return;
-    if (r->welcomed && !r->leaving && core_event_seq(c) >= r->seq) {
-        r->leaving = true;
-        send_moved(c, c->parent, &control_up[CONTROL_LEAVING], c->cfg.rank, c->second->rank,
-                   moves_number(c));
-        c->parent->up = false;
-    }
-}
-
-void restore_refused(core_t *c, const char *why)
-{
-    core_log(c, log_level(c, c->second->rank), "rank %u was refused by rank %u: %s", c->cfg.rank,
-             c->second->rank, why);
-    c->link->drop(c->link_arg, CORE_TREE, c->second->rank);
-    second_end(c);
-    stay(c);
-}
-
-/* A parent takes requests again; it may not know which ranks are lost. */
-static void go_on(core_t *c)
-{
-    idset_t *lost = idset_difference(c->heal_below, c->up);
-
-    c->restore->leaving = false;
-    overlay_caught_up(c, lost);
-    restore_plan(c); /* a child may have waited to be given to the parent */
-    idset_destroy(lost);
-}
-
-static void change(core_t *c, const struct control_moved *m)
-{
-    struct restore *r = c->restore;
-    struct peer *old = c->parent;
-    char *below = idset_format(c->up, 0);
-    char *keys = keys_text(c, c->up);
-    const struct control_moved own = {
-        .rank = c->cfg.rank, .parent = m->parent, .move = m->move, .below = below, .keys = keys};
-
-    c->link->swap(c->link_arg, c->second->rank);
-    c->parent = c->second;
-    c->second = NULL;
-    r->welcomed = r->released = r->taken = false;
-    r->told = TOPOLOGY_NONE;
-    old->former = true;
-    list_append(&c->formers, &old->node);
-    list_splice(&c->parent->held, &old->held);
-    c->parent->held_count = old->held_count;
-    c->parent->held_bytes = old->held_bytes;
-    old->held_count = old->held_bytes = 0;
-    c->parent->up = true;
-    heal_welcomed(c, r->above, NULL);
-    heal_tell_above(c);
-    moves_apply(c, &own);
-    if (below)
-        overlay_send(c, c->parent, &control_up[CONTROL_ARRIVED], &own);
-    free(below);
-    free(keys);
-    moves_tell_again(c);
-    event_moving(c);
-    event_moved(c, r->ahead);
-    go_on(c);
-    former_answered(c);
-}
-
-/* Returns whether this broker has the card of a rank above its parent. */
-static bool is_above(const core_t *c, uint32_t rank)
-{
-    struct control_card card;
-    json_t *o;
-    size_t i;
-
-    json_array_foreach(c->above, i, o)
-    {
-        if (flux_schema_decode_json(&control_card_schema, o, &card, NULL) == 0 && card.rank == rank)
-            return true;
-    }
-    return false;
+    if (r)
+        change_drained(c);
 }
 
 /* A guest is below this broker now.  Its connection may have ended meanwhile: then it is an orphan
@@ -816,7 +654,7 @@ static void given(core_t *c, struct peer *guest, const struct control_moved *m)
 
     took(c, guest, m, c->restore->guest_below);
     if (guest->arriving && guest->raised)
-        send_moved(c, guest, &control_down[CONTROL_GIVEN], m->rank, m->parent, m->move);
+        restore_send(c, guest, &control_down[CONTROL_GIVEN], m->rank, m->parent, m->move);
     if (here)
         return;
     guest->fresh = true;
@@ -840,29 +678,7 @@ void restore_given_cb(core_t *c, struct peer *p, const void *in, const flux_msg_
             guest_over(c);
         return;
     }
-    if (m->parent == c->parent->rank) {
-        if (c->second) {
-            c->link->drop(c->link_arg, CORE_TREE, c->second->rank);
-            second_end(c);
-        }
-        if (r->leaving) {
-            c->parent->up = true;
-            if (!idset_empty(c->untold))
-                moves_tell_again(c);
-            go_on(c);
-        }
-    } else if (c->second && m->parent == c->second->rank && r->leaving) {
-        r->taken |= p == c->second;
-        r->released |= p == c->parent;
-        if ((r->taken && r->released) || !is_above(c, m->parent))
-            change(c, m);
-    } else if (r->leaving) {
-        /* The new parent is lost: this broker is an orphan, and its next ancestor is the old
-         * parent, or after a step up, the new one once more. */
-        if (!is_above(c, m->parent))
-            heal_welcomed(c, r->above, NULL);
-        core_peer_lost(c, CORE_TREE, c->parent->rank, second_lost);
-    }
+    change_given(c, p, m);
 }
 
 struct peer *restore_peer(const core_t *c, uint32_t rank)
@@ -907,17 +723,8 @@ bool restore_lost(core_t *c, struct peer *p, const char *why)
 {
     struct restore *r = c->restore;
 
-    if (p == c->second) {
-        core_log(c, log_level(c, p->rank),
-                 "rank %u has lost rank %u, which was to be its parent: %s", c->cfg.rank, p->rank,
-                 why);
-        second_end(c);
-        if (r->released)
-            core_peer_lost(c, CORE_TREE, c->parent->rank, second_lost);
-        else
-            stay(c);
+    if (change_lost(c, p, why))
         return true;
-    }
     if (!p->is_child && p->former) {
         former_lost(c, p, why);
         return true;
@@ -941,11 +748,7 @@ bool restore_lost(core_t *c, struct peer *p, const char *why)
 
 void restore_stop(core_t *c)
 {
-    if (c->second) {
-        c->link->drop(c->link_arg, CORE_TREE, c->second->rank);
-        second_end(c);
-    }
-    c->restore->leaving = c->restore->released = false;
+    change_stop(c);
     for (uint32_t i = 0; i < c->nchildren; i++)
         c->children[i]->offered = 0;
     guest_end(c);
@@ -972,8 +775,10 @@ int restore_init(core_t *c)
     if (!r)
         return -1;
     list_init(&r->asks);
-    r->told = TOPOLOGY_NONE;
-    return (r->timer = flux_timer_create(c->r, timer_cb, c)) && former_init(c) == 0 ? 0 : -1;
+    return (r->timer = flux_timer_create(c->r, timer_cb, c)) && former_init(c) == 0 &&
+                   change_init(c) == 0
+               ? 0
+               : -1;
 }
 
 void restore_destroy(core_t *c)
@@ -985,10 +790,9 @@ void restore_destroy(core_t *c)
         return;
     while (r->asks.next && (n = list_first(&r->asks)))
         ask_free(list_entry(n, struct ask, node));
-    second_end(c);
+    change_destroy(c);
     idset_destroy(c->expected);
     idset_destroy(r->guest_below);
-    json_decref(r->above);
     flux_watcher_destroy(r->timer);
     former_destroy(c);
     free(r);
