@@ -161,6 +161,47 @@ like "$err" "rank 1 is absent: host 127.0.0.2 cannot be reached: ssh: " "is abse
 like "$out" $'\n *2 +up +0 +1 +1\n *3 +up +2 +2 +1\n' "those below it join above"
 like "$out" $'\nmoved: 2\n' "when it is there, they go to their place"
 like "$out" $'\n *1 +up +0 +1 +1\n *2 +up +1 +2 +1\n *3 +up +2 +3 +1$' "with those below them"
+# Rank 2 comes when rank 1, its parent, has come; that was absent, too, when the session began.
+printf 'Host 127.0.0.2 127.0.0.3\nPort 1\nHost *\n' | cat - known >partly
+printf 'Host 127.0.0.3\nPort 1\nHost *\n' | cat - known >partly.next
+FLUX_SSH="ssh -F $TEST_DIR/partly" ok "two hosts, one after the other" start --hosts='127.0.0.[1-4]' \
+    --topology=kary:1 --set=quorum=2 --set=boot.timeout=0.1s \
+    sh -c "mv partly.next partly
+    until '$FLUX' up | grep -q '0-1,3'; do sleep 0.1; done
+    cp known partly
+    until '$FLUX' up | grep -q '0-3'; do sleep 0.1; done
+    '$FLUX' ping -R -c 1 2"
+like "$err" "broker 2 starts late on host 127.0.0.3" "join both"
+# Another process has the ports at which rank 3 is looked for, whichever these are.
+cat >take.py <<END
+import os, resource, socket, sys
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+taken = []
+for port in range(20000, 32000, 2):
+    s = socket.socket()
+    s.bind(("127.0.0.4", port))
+    taken.append(s)
+print("taken", flush=True)
+sys.stdin.read()
+END
+printf 'Host 127.0.0.4\nPort 1\nHost *\n' | cat - known >partly
+mkfifo hold
+if [ "$(ulimit -H -n)" = unlimited ] || [ "$(ulimit -H -n)" -gt 6100 ]; then
+    python3 take.py <hold >taken &
+    taker=$!
+    exec 9>hold
+    wait_until 30 grep -q taken taken
+    FLUX_SSH="ssh -F $TEST_DIR/partly" ok "a port that is taken: the ring finds the broker at another one" start --hosts='127.0.0.[1-4]' \
+        --set=quorum=3 --set=boot.timeout=0.1s sh -c "cp known partly
+        until '$FLUX' up | grep -q '0-3'; do sleep 0.1; done
+        '$FLUX' ping -R -c 1 3"
+    exec 9>&-
+    wait "$taker"
+else
+    skip 1 "the limit on open files is too low"
+fi
+rm -f hold
 printf 'Host 127.0.0.4\nPort 1\nHost *\n' | cat - known >partly
 FLUX_SSH="ssh -F $TEST_DIR/partly" fails "one that is needed" start --hosts='127.0.0.[1-4]' \
     --set=quorum=4 --set=boot.timeout=0.1s touch ran

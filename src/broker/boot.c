@@ -504,6 +504,38 @@ static int check_files(const struct transport *t, const core_t *core, errmsg_t *
                        (unsigned long)files.rlim_cur, core_rank(core), n, need);
 }
 
+/* "tcp://ADDRESS:PORT": any port.  False if it is no such address. */
+static bool any_port(char *uri)
+{
+    char *colon = strrchr(uri, ':');
+
+    if (!str_starts(uri, "tcp://") || !colon)
+        return false;
+    strcpy(colon, ":*");
+    return true;
+}
+
+/* Make the link, and listen.  A broker that was absent listens at a free port if the one at which
+ * others look for it is taken: they learn the address from the session. */
+static int listen_late(boot_t *b, core_t *core, struct transport_link *l, char *tree_uri,
+                       char *event_uri, errmsg_t *err)
+{
+    const struct transport *t = transport_at(tree_uri, err);
+    errmsg_t why;
+
+    if (!(l->arg = make_link(b, t, core, err)))
+        return -1;
+    if (listen_and_publish(b, l, tree_uri, event_uri, err) == 0)
+        return 0;
+    why = *err;
+    if (!b->late || errno != EADDRINUSE || !any_port(tree_uri) || !any_port(event_uri))
+        return -1;
+    core_say(core, LOG_NOTICE, why.text);
+    l->ops->destroy(l->arg);
+    l->arg = make_link(b, t, core, err);
+    return l->arg ? listen_and_publish(b, l, tree_uri, event_uri, err) : -1;
+}
+
 int boot_link(boot_t *b, core_t *core, struct transport_link *link, errmsg_t *err)
 {
     char tree_uri[BOOT_URI_MAX], event_uri[BOOT_URI_MAX];
@@ -524,9 +556,7 @@ int boot_link(boot_t *b, core_t *core, struct transport_link *link, errmsg_t *er
     l.ops = t->ops;
     if (check_files(t, core, err) < 0)
         return -1;
-    if (!(l.arg = make_link(b, t, core, err)))
-        return -1;
-    if (listen_and_publish(b, &l, tree_uri, event_uri, err) < 0 || meet(b, t, &l, core, err) < 0 ||
+    if (listen_late(b, core, &l, tree_uri, event_uri, err) < 0 || meet(b, t, &l, core, err) < 0 ||
         l.ops->start(l.arg, err) < 0) {
         l.ops->destroy(l.arg);
         core_set_link(core, &nobody, NULL); /* a part of it may have been set */

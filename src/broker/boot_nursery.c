@@ -26,8 +26,7 @@
  *     with ranks missing (`tolerant`) instead waits for that broker until its join.timeout, once
  *     all have passed the barrier.  A running session copes with the death; it is only reported,
  *     or, with `restart`, another broker of its rank is forked: after AGAIN_MIN seconds, and after
- *     up to AGAIN_MAX if brokers of its rank fail repeatedly.  It gets the pairs of the exchange
- *     from a pmi_server of its own, since the others enter no barrier any more (boot_pmi.c).
+ *     up to AGAIN_MAX if brokers of its rank fail repeatedly (boot_late.h: its PMI).
  *     With `quorum`, a host on which no broker can be started does not end the session: the rank is
  *     absent, and PMI's barrier completes without it; once the barrier is over, ssh is tried again,
  *     after LATER_MIN seconds and then after up to LATER_MAX.  Nor does a running session end if an
@@ -55,10 +54,10 @@
 #include <unistd.h>
 
 #include "boot_dir.h"
+#include "boot_late.h"
 #include "boot_nursery.h"
 #include "boot_private.h"
 #include "broker.h"
-#include "libpmi/pmi_mapping.h"
 #include "libpmi/pmi_server.h"
 #include "libutil/clock.h"
 #include "libutil/invariant.h"
@@ -79,14 +78,14 @@
 enum phase { SERVE, GRACE, TERM, KILL };
 
 struct child {
-    pid_t pid;                  /* 0: gone */
-    int fd;                     /* our end of the PMI socket; -1: closed */
-    struct boot_absent *absent; /* no broker could be started on its host; NULL: one was */
-    boot_ssh_t *ssh;            /* of a broker on another host, and pid is that of ssh; else NULL */
-    struct pmi_server *late; /* of a broker that is started again, or late; NULL: the common one */
-    double began;            /* when it was forked */
-    double pause;            /* pause before the fork; 0: it is the first broker of its rank */
-    double again;            /* time at which another broker is to be forked; 0: never */
+    pid_t pid;           /* 0: gone */
+    int fd;              /* our end of the PMI socket; -1: closed */
+    bool absent;         /* no broker could be started on its host */
+    boot_ssh_t *ssh;     /* of a broker on another host, and pid is that of ssh; else NULL */
+    boot_dialog_t *late; /* of a broker that is started again, or late; NULL: the common server's */
+    double began;        /* when it was forked */
+    double pause;        /* pause before the fork; 0: it is the first broker of its rank */
+    double again;        /* time at which another broker is to be forked; 0: never */
 };
 
 struct nursery {
@@ -99,8 +98,7 @@ struct nursery {
     uint32_t finalized; /* children that have finalized PMI */
     bool met;           /* all brokers have passed PMI's barrier */
     struct pmi_server *pmi;
-    void *pairs; /* pairs of the exchange, with `restart`; NULL: not yet */
-    size_t pairs_len;
+    boot_late_t *late; /* keeps the exchange if brokers may start late */
     int epfd, sigfd;
     sigset_t signals, old_signals;
     enum phase phase;
@@ -238,10 +236,8 @@ static void pmi_barrier(void *arg, const void *blob, size_t len, size_t npairs)
 
     (void)npairs;
     n->met = true;
-    if ((n->cfg->restart || n->absent > 0) && !n->pairs && (n->pairs = malloc(len))) {
-        memcpy(n->pairs, blob, len);
-        n->pairs_len = len;
-    }
+    if ((n->cfg->restart || n->absent > 0) && boot_late_keep(n->late, blob, len) < 0)
+        SAY(n, "out of memory: no broker can be started later");
     pmi_server_merge(n->pmi, blob, len); /* all ranks are served here */
     pmi_server_barrier_done(n->pmi, 0, NULL);
 }
@@ -290,20 +286,6 @@ static const struct pmi_server_ops pmi_ops = {
     .client_error = pmi_client_error,
 };
 
-/* Brokers that are told nothing do not take each other for neighbors on one host. */
-static int preset_mapping(const struct nursery *n, struct pmi_server *s, errmsg_t *err)
-{
-    char *mapping;
-    int rc;
-
-    if (n->cfg->ssh && boot_hosts_several(n->cfg->ssh->hosts))
-        return 0;
-    mapping = pmi_mapping_format(1, &n->cfg->size, PMI_LAYOUT_BLOCK);
-    rc = mapping ? pmi_server_preset(s, "PMI_process_mapping", mapping) : -1;
-    free(mapping);
-    return rc < 0 ? errmsg_fail(err, ENOMEM, "out of memory for %u brokers", n->cfg->size) : 0;
-}
-
 static int start_pmi(struct nursery *n, errmsg_t *err)
 {
     uint32_t *ranks = calloc(n->cfg->size, sizeof(ranks[0]));
@@ -315,51 +297,36 @@ static int start_pmi(struct nursery *n, errmsg_t *err)
         return errmsg_fail(err, ENOMEM, "out of memory for %u brokers", n->cfg->size);
     for (uint32_t i = 0; i < n->cfg->size; i++)
         ranks[i] = i;
-    if ((n->pmi = pmi_server_create(&pmi_ops, n, &params, err)))
-        rc = preset_mapping(n, n->pmi, err);
+    boot_late_set_one_host(n->late, !n->cfg->ssh || !boot_hosts_several(n->cfg->ssh->hosts));
+    if ((n->pmi = pmi_server_create(&pmi_ops, n, &params, err)) &&
+        (rc = boot_late_mapping(n->late, n->pmi)) < 0)
+        errmsg_fail(err, ENOMEM, "out of memory for %u brokers", n->cfg->size);
     free(ranks);
     return rc;
 }
 
 /* --- PMI of a broker that is started again, or late --- */
 
-static int late_send(void *arg, size_t idx, const void *data, size_t len)
+static int late_send(void *arg, const void *data, size_t len)
 {
     const struct child *c = arg;
 
-    (void)idx;
     return c->ssh ? boot_ssh_pmi_send(c->ssh, data, len) : send_all(c->fd, data, len);
 }
 
-static void late_barrier(void *arg, const void *blob, size_t len, size_t npairs)
+static int pmi_input(struct nursery *n, uint32_t rank, const void *data, size_t len)
 {
-    const struct child *c = arg;
+    boot_dialog_t *late = n->child[rank].late;
 
-    (void)blob, (void)len, (void)npairs;
-    pmi_server_barrier_done(c->late, 0, NULL);
+    return late ? boot_dialog_input(late, data, len) : pmi_server_input(n->pmi, rank, data, len);
 }
 
-static const struct pmi_server_ops late_ops = {.send = late_send, .barrier = late_barrier};
-
-static int start_late(const struct nursery *n, uint32_t rank, errmsg_t *err)
+static void pmi_eof(struct nursery *n, uint32_t rank)
 {
-    struct child *c = &n->child[rank];
-    struct pmi_server_params params = {
-        .kvsname = "flux", .size = n->cfg->size, .nlocal = 1, .ranks = &rank};
-
-    pmi_server_destroy(c->late);
-    if (!(c->late = pmi_server_create(&late_ops, c, &params, err)))
-        return -1;
-    if (pmi_server_merge(c->late, n->pairs, n->pairs_len) < 0)
-        return errmsg_fail(err, ENOMEM, "out of memory for broker %u", rank);
-    for (uint32_t i = 0; i < n->cfg->size; i++) {
-        const struct boot_absent *a = n->child[i].absent;
-
-        if (a && (pmi_server_preset(c->late, a->card_key, a->card) < 0 ||
-                  (i == rank && pmi_server_preset(c->late, a->secret_key, a->secret) < 0)))
-            return errmsg_fail(err, ENOMEM, "out of memory for broker %u", rank);
-    }
-    return preset_mapping(n, c->late, err);
+    if (n->child[rank].late)
+        boot_dialog_eof(n->child[rank].late);
+    else
+        pmi_server_eof(n->pmi, rank);
 }
 
 static void pmi_close(struct nursery *n, uint32_t rank)
@@ -371,8 +338,6 @@ static void pmi_close(struct nursery *n, uint32_t rank)
 
 static void pmi_readable(struct nursery *n, uint32_t rank)
 {
-    struct pmi_server *s = n->child[rank].late ? n->child[rank].late : n->pmi;
-    size_t idx = n->child[rank].late ? 0 : rank;
     char buf[4096];
     ssize_t len;
 
@@ -381,10 +346,10 @@ static void pmi_readable(struct nursery *n, uint32_t rank)
     len = recv(n->child[rank].fd, buf, sizeof(buf), MSG_DONTWAIT);
     if (len < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (len > 0 && pmi_server_input(s, idx, buf, len) == 0)
+    if (len > 0 && pmi_input(n, rank, buf, (size_t)len) == 0)
         return;
     if (len <= 0)
-        pmi_server_eof(s, idx);
+        pmi_eof(n, rank);
     pmi_close(n, rank);
 }
 
@@ -402,18 +367,11 @@ static int stand_in(struct nursery *n, uint32_t rank, errmsg_t *err)
 {
     static const char enter_barrier[] = "cmd=init pmi_version=1 pmi_subversion=1\n"
                                         "cmd=barrier_in\n";
-    struct boot_absent *a = calloc(1, sizeof(*a));
 
-    if (!a)
-        return errmsg_fail(err, ENOMEM, "out of memory for rank %u", rank);
-    if (boot_pmi_absent(rank, boot_hosts_name(n->cfg->ssh->hosts, rank), a, err) < 0) {
-        free(a);
+    if (boot_late_absent(n->late, rank, boot_hosts_name(n->cfg->ssh->hosts, rank), n->pmi, err) < 0)
         return -1;
-    }
-    n->child[rank].absent = a;
+    n->child[rank].absent = true;
     n->absent++;
-    if (pmi_server_preset(n->pmi, a->card_key, a->card) < 0)
-        return errmsg_fail(err, errno, "out of memory for rank %u", rank);
     try_later(n, rank);
     return pmi_server_input(n->pmi, rank, enter_barrier, strlen(enter_barrier));
 }
@@ -440,8 +398,6 @@ static void ssh_readable(struct nursery *n, uint32_t rank)
 {
     struct child *c = &n->child[rank];
     boot_ssh_t *s = c->ssh;
-    struct pmi_server *pmi = c->late ? c->late : n->pmi;
-    size_t idx = c->late ? 0 : rank;
     const char *data;
     errmsg_t err;
     size_t len;
@@ -451,16 +407,15 @@ static void ssh_readable(struct nursery *n, uint32_t rank)
         if (c->absent && boot_ssh_greeted(s)) {
             SAY(n, "broker %u starts late on host %s", rank,
                 boot_hosts_name(n->cfg->ssh->hosts, rank));
-            free(c->absent);
-            c->absent = NULL;
+            c->absent = false;
             n->absent--;
         }
         while ((rc = boot_ssh_pmi_next(s, &data, &len)) > 0) {
-            if (pmi_server_input(pmi, idx, data, len) < 0)
+            if (pmi_input(n, rank, data, len) < 0)
                 break;
         }
         if (rc < 0)
-            pmi_server_eof(pmi, idx);
+            pmi_eof(n, rank);
     }
     if (more < 0 && err.text[0]) {
         if (!c->absent)
@@ -551,7 +506,8 @@ static void start_again(struct nursery *n, uint32_t rank)
     struct child *c = &n->child[rank];
     double now = clock_now();
 
-    if (!n->cfg->restart || n->phase != SERVE || n->interrupts > 0 || fragile(n) || !n->pairs)
+    if (!n->cfg->restart || n->phase != SERVE || n->interrupts > 0 || fragile(n) ||
+        !boot_late_possible(n->late))
         return;
     if (c->pause <= 0. || now - c->began > STEADY)
         c->pause = AGAIN_MIN;
@@ -766,12 +722,14 @@ static int restart_due(struct nursery *n, uint32_t *rank)
         if (c->again <= 0. || c->again > clock_now())
             continue;
         c->again = 0.;
-        if (c->absent && (!n->pairs || c->pid > 0)) { /* the barrier is not over */
+        if (c->absent && (!boot_late_possible(n->late) || c->pid > 0)) { /* before the barrier */
             try_later(n, i);
             continue;
         }
         pmi_close(n, i);
-        rc = start_late(n, i, &err);
+        boot_dialog_destroy(c->late);
+        c->late = boot_dialog_create(n->late, i, late_send, c, &err);
+        rc = c->late ? 0 : -1;
         if (rc == 0 && (rc = fork_one(n, i, &err)) == 1) {
             *rank = i;
             return 1;
@@ -833,12 +791,11 @@ static void destroy(struct nursery *n)
 {
     for (uint32_t i = 0; n->child && i < n->cfg->size; i++) {
         pmi_close(n, i);
-        pmi_server_destroy(n->child[i].late);
+        boot_dialog_destroy(n->child[i].late);
         boot_ssh_destroy(n->child[i].ssh);
-        free(n->child[i].absent);
     }
     free(n->child);
-    free(n->pairs);
+    boot_late_destroy(n->late);
     pmi_server_destroy(n->pmi);
     if (n->epfd >= 0)
         close(n->epfd);
@@ -884,7 +841,8 @@ static int prepare(struct nursery *n, errmsg_t *err)
             err, EMFILE, "the limit on open files is %lu: %u brokers need at least %u (ulimit -n)",
             (unsigned long)files.rlim_cur, n->cfg->size,
             need > BROKER_NOFILE_MIN ? need : BROKER_NOFILE_MIN);
-    if (!(n->child = calloc(n->cfg->size, sizeof(n->child[0]))))
+    if (!(n->child = calloc(n->cfg->size, sizeof(n->child[0]))) ||
+        !(n->late = boot_late_create(n->cfg->size)))
         return errmsg_fail(err, ENOMEM, "out of memory for %u brokers", n->cfg->size);
     for (uint32_t i = 0; i < n->cfg->size; i++)
         n->child[i].fd = -1;

@@ -26,7 +26,10 @@
  *
  * The nursery puts a card for a broker that is absent (boot_pmi_absent()), so that its neighbors
  * begin without it.  When that broker is started (BOOT_AGAIN), it finds its secret key, too, and
- * listens at the address of the card, by ZeroMQ alone.
+ * listens at the address of the card, by ZeroMQ alone, where those that begin at the same time look
+ * for it; or at a free port if that one is taken (boot.c).  It publishes a second card with its
+ * address, under the key "flux.came.RANK", for those that start later.  Others learn that address
+ * from the session.
  *
  * Failure: PMI calls block, and fail if the launcher goes away.  The error for a missing card names
  * its rank.
@@ -305,20 +308,16 @@ static size_t address_size(const struct pmi *p, const char *remote)
 
 static int pmi_lookup(boot_t *b, uint32_t rank, struct boot_card *card, errmsg_t *err);
 
-/* Was this broker absent?  Then its card tells where it has to listen. */
-static bool was_absent(boot_t *b, struct boot_card *card)
-{
-    return b->again && pmi_lookup(b, b->rank, card, NULL) == 0 &&
-           str_starts(card->tree_uri, "tcp://") && card->event_uri[0];
-}
-
 static int pmi_endpoints(boot_t *b, char *tree_uri, char *event_uri, errmsg_t *err)
 {
     struct boot_card card;
     char address[BOOT_ADDR_MAX], remote[BOOT_ADDR_MAX + sizeof("tcp://:*")];
     struct transport_place place = {.dir = b->rankdir, .size = BOOT_URI_MAX};
 
-    if (was_absent(b, &card)) {
+    if (b->again && pmi_lookup(b, b->rank, &card, err) < 0)
+        return -1;
+    if (b->again && card.absent) { /* it tells where others look for it */
+        b->late = true;
         memcpy(tree_uri, card.tree_uri, BOOT_URI_MAX);
         memcpy(event_uri, card.event_uri, BOOT_URI_MAX);
         return 0;
@@ -338,6 +337,12 @@ static int pmi_endpoints(boot_t *b, char *tree_uri, char *event_uri, errmsg_t *e
 static void card_key(char *key, size_t size, uint32_t rank)
 {
     snprintf(key, size, "flux.card.%u", rank);
+}
+
+/* The card that a broker has put which came late. */
+static void second_key(char *key, size_t size, uint32_t rank)
+{
+    snprintf(key, size, "flux.came.%u", rank);
 }
 
 static void secret_key(char *key, size_t size, uint32_t rank)
@@ -372,7 +377,7 @@ static int pmi_publish(boot_t *b, const struct boot_card *card, errmsg_t *err)
     struct pmi *p = b->state;
     char key[32], value[VALUE_MAX];
 
-    if (b->again)
+    if (b->again && !b->late)
         return 0;
     if (!part_ok(card->tree_uri) || !part_ok(card->event_uri))
         return errmsg_fail(err, EINVAL,
@@ -386,7 +391,7 @@ static int pmi_publish(boot_t *b, const struct boot_card *card, errmsg_t *err)
             err, EMSGSIZE,
             "this broker's card has %zu bytes, but the launcher's PMI accepts only %zu",
             strlen(value), p->value_max);
-    card_key(key, sizeof(key), b->rank);
+    (b->late ? second_key : card_key)(key, sizeof(key), b->rank);
     if (pmi_put(p, key, value, err) < 0 || pmi_barrier(p, err) < 0)
         return -1;
     return 0;
@@ -407,16 +412,10 @@ static int next_part(const char **s, char *buf, size_t size)
     return 0;
 }
 
-static int pmi_lookup(boot_t *b, uint32_t rank, struct boot_card *card, errmsg_t *err)
+static int read_card(uint32_t rank, const char *value, struct boot_card *card, errmsg_t *err)
 {
-    char key[32], value[VALUE_MAX];
     const char *s = value;
-    errmsg_t why = {""};
 
-    card_key(key, sizeof(key), rank);
-    if (pmi_get(b->state, key, value, sizeof(value), &why) < 0)
-        return errmsg_fail(err, errno, "the launcher's PMI has no address for rank %u: %s", rank,
-                           why.text);
     if (next_part(&s, card->tree_uri, BOOT_URI_MAX) < 0 ||
         next_part(&s, card->event_uri, BOOT_URI_MAX) < 0 ||
         next_part(&s, card->key, CERT_KEY_SIZE) < 0 || (*s && strcmp(s, BOOT_ABSENT) != 0))
@@ -424,6 +423,23 @@ static int pmi_lookup(boot_t *b, uint32_t rank, struct boot_card *card, errmsg_t
                            value);
     card->absent = *s != '\0';
     return 0;
+}
+
+static int pmi_lookup(boot_t *b, uint32_t rank, struct boot_card *card, errmsg_t *err)
+{
+    char key[32], value[VALUE_MAX];
+    errmsg_t why = {""};
+
+    card_key(key, sizeof(key), rank);
+    if (pmi_get(b->state, key, value, sizeof(value), &why) < 0)
+        return errmsg_fail(err, errno, "the launcher's PMI has no address for rank %u: %s", rank,
+                           why.text);
+    if (read_card(rank, value, card, err) < 0)
+        return -1;
+    second_key(key, sizeof(key), rank);
+    return !card->absent || pmi_get(b->state, key, value, sizeof(value), NULL) < 0
+               ? 0
+               : read_card(rank, value, card, err);
 }
 
 static int pmi_keys(boot_t *b, errmsg_t *err)

@@ -61,7 +61,8 @@ struct boot {
     int dirlock; /* descriptor that locks rankdir; -1: none yet */
     bool curve;
     bool finished;
-    bool again; /* PMI: the session runs, and knows the card of this rank */
+    bool again; /* PMI: the session runs, and knows the card of this rank ... */
+    bool late;  /* ... which was absent when it began */
     struct cert cert;
     char public_key[CERT_KEY_SIZE]; /* that of `cert`, when `cert` is wiped */
     hmap_t *absent_keys; /* rank below, with brokers between that are absent -> its key; or NULL */
