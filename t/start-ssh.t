@@ -2,7 +2,7 @@
 # flux start --hosts: brokers on other hosts, started through ssh.  The hosts are addresses of
 # loopback, at which an sshd of the test's own listens.
 . "$(dirname "$0")/lib.sh"
-need_flux start up getattr
+need_flux start up getattr overlay ping
 need ssh ssh-keygen
 SSHD=$(PATH=$PATH:/usr/sbin command -v sshd) || skip_all "sshd is not installed"
 
@@ -180,7 +180,12 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 taken = []
 for port in range(20000, 32000, 2):
     s = socket.socket()
-    s.bind(("127.0.0.4", port))
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        s.bind(("127.0.0.4", port))
+        s.listen(1)
+    except OSError:
+        pass  # others have it, which is as good
     taken.append(s)
 print("taken", flush=True)
 sys.stdin.read()
@@ -206,11 +211,65 @@ printf 'Host 127.0.0.4\nPort 1\nHost *\n' | cat - known >partly
 FLUX_SSH="ssh -F $TEST_DIR/partly" fails "one that is needed" start --hosts='127.0.0.[1-4]' \
     --set=quorum=4 --set=boot.timeout=0.1s touch ran
 like "$err" "broker 3 was not started: host 127.0.0.4 cannot be reached" "ends the start"
+
+# --- hosts that are added ---
+
+printf 'Host 127.0.0.4\nPort 1\nHost *\n' | cat - known >partly
+cat >grow <<END
+"$FLUX" up
+"$FLUX" overlay add 127.0.0.4 && exit 1
+"$FLUX" overlay add 127.0.0.2 && exit 2
+cp denied partly
+"$FLUX" overlay add 127.0.0.3 && exit 3
+cp known partly
+"$FLUX" overlay add '127.0.0.[3-4]' || exit 4
+"$FLUX" up --long
+"$FLUX" ping -R -c 1 3
+"$FLUX" getattr -r 3 tcp.address
+"$FLUX" getattr -r 3 user.secret
+FLUX_URI=local://\$("$FLUX" getattr -r 3 rundir)/3/local "$FLUX" overlay add localhost || exit 5
+"$FLUX" overlay add 127.0.0.5 && exit 6
+"$FLUX" up
+kill -KILL \$("$FLUX" getattr -r 2 broker.pid)
+until "$FLUX" up | grep -q 'lost: 2'; do sleep 0.1; done
+"$FLUX" overlay add 127.0.0.3 || exit 7
+"$FLUX" up --long
+"$FLUX" ping -R -c 1 3
+kill -KILL \$("$FLUX" getattr -r 1 broker.pid)
+until "$FLUX" up | grep -q 'lost: 1'; do sleep 0.1; done
+until "$FLUX" overlay add 127.0.0.2 2>&1 | tee said | grep ended; do sleep 0.1; done
+exit 42
+END
+FLUX_SSH="ssh -F $TEST_DIR/partly" exits 42 "hosts are added to a session that runs" \
+    start --hosts='127.0.0.[1-2]' --size=5 --topology=kary:2 --set=user.secret=s3 sh grow
+like "$out" "^2 of 5 up: 0-1; absent: 2-4"$'\n' "it begins with those that are listed"
+like "$err" "overlay add: host 127.0.0.4 cannot be reached: ssh: connect to host 127.0.0.4 port 1: Connection refused" \
+    "a host that cannot be reached is refused with the reason"
+like "$err" "overlay add: host 127.0.0.2 is rank 1 of the session already" "so is one that is there"
+like "$err" "overlay add: host 127.0.0.3 does not let ssh in without a password" "and one that asks for a password"
+like "$out" "rank 2 on host 127.0.0.3 is up" "others join"
+like "$out" "rank 3 on host 127.0.0.4 is up" "... two at once"
+like "$out" $'\n *2 +up +0 +1 +1\n *3 +up +1 +2 +1\n *4 +absent' "at their places in the tree"
+is "$(grep -c "ring:2 > 3" <<<"$out")" 2 "and on the ring, also when one has been started again"
+like "$out" $'\n127.0.0.4\ns3\n' "with the settings of the session"
+like "$out" "rank 4 on host localhost is up" "also when another rank is asked"
+like "$err" "overlay add: host 127.0.0.5 cannot be added: all 5 ranks of the session have a host" "until all ranks have one"
+like "$out" $'\n5 of 5 up: 0-4\n' "all are up"
+like "$out" $'\n *2 +up +0 +1 +2\n' "one whose broker has died is added again, as the same rank"
+like "$out" "127.0.0.2 is rank 1 of the session already, and its broker has ended" "but not one that was there from the start"
+FLUX_SSH="ssh -F $TEST_DIR/known" ok "one host, and a larger size" start --hosts=127.0.0.1 --size=2 \
+    sh -c "'$FLUX' overlay add 127.0.0.3 && '$FLUX' up"
+like "$out" "2 of 2 up: 0-1" "grows, too"
+fails "a session of another kind" start --size=2 "$FLUX" overlay add n7
+like "$err" "no host can be added to this session: it was not started by flux start with --hosts" "does not"
+exits 2 "no host" "$FLUX" overlay add
+exits 2 "a list that is malformed" "$FLUX" overlay add 'n[1-'
+exits 2 "a size below the number of hosts" "$FLUX" start --hosts=localhost,127.0.0.2 --size=1 true
 fails "a list without this host" start --hosts=127.0.0.2.example,127.1.example true
 like "$err" "this host, .* is not in the list" "the sentence says so"
 exits 2 "a list that is none" "$FLUX" start --hosts='n[1-' true
 exits 2 "--ssh without --hosts" "$FLUX" start --ssh true
-exits 2 "--hosts with --size" "$FLUX" start --hosts=localhost --size=2 true
+exits 2 "--hosts with --restart" "$FLUX" start --hosts=localhost --restart true
 fails "a broker that cannot start" start --hosts='127.0.0.[1-2]' --set=live.lost=soon true
 like "$err" "live.lost=soon" "the sentence says why"
 [ ! -e ran ]

@@ -237,7 +237,7 @@ boot_t *boot_create(const struct boot_config *cfg, errmsg_t *err)
         return NULL;
     }
     b->cfg = *cfg;
-    b->dirlock = -1;
+    b->dirlock = b->launcher = -1;
     if (learn(b, err) < 0) {
         boot_destroy(b);
         return NULL;
@@ -260,6 +260,14 @@ void boot_destroy(boot_t *b)
     boot_cert_wipe(&b->cert);
     free(b);
     errno = saved;
+}
+
+int boot_launcher(boot_t *b)
+{
+    int fd = b->launcher;
+
+    b->launcher = -1;
+    return fd;
 }
 
 const char *boot_method(const boot_t *b)

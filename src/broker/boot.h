@@ -77,6 +77,10 @@ const char *boot_rankdir(const boot_t *b);  /* RUNDIR/RANK: sockets of this brok
  * message. */
 int boot_restore_dirs(boot_t *b, errmsg_t *err);
 
+/* The connection of rank 0 to `flux start`, for boot_add_create(); the caller closes it.  -1: there
+ * is none. */
+int boot_launcher(boot_t *b);
+
 /* The i-th attribute, and its name, that the configuration file sets and the command line does not;
  * NULL beyond the last. */
 const char *boot_attr_at(const boot_t *b, size_t i, const char **name);

@@ -9,6 +9,9 @@
  *  2. Only the name of rank 0's place is taken for this host.  Another name is another host, even
  *     if it leads here: its broker is started through ssh.
  *
+ *  3. A rank beyond the list has no host until one is added, to which no other rank belongs then.
+ *     Names are compared as they are written.
+ *
  * Failure: a list without this host is refused, since the initial program, its input and its
  * output belong to the host on which rank 0 runs.
  */
@@ -25,7 +28,9 @@
 #include "libidset/hostlist.h"
 
 struct boot_hosts {
-    strvec_t *names;
+    char **names; /* NULL: the rank has no host */
+    uint32_t size;
+    uint32_t listed;
     bool several; /* more than one host */
 };
 
@@ -61,10 +66,8 @@ static int add_names(boot_hosts_t *h, const hostlist_t *hl, size_t first)
 {
     char name[HOSTLIST_NAME_MAX + 1];
 
-    if (strvec_add(h->names, hostlist_nth(hl, first, name, sizeof(name))) < 0)
-        return -1;
     for (size_t i = 0; hostlist_nth(hl, i, name, sizeof(name)); i++) {
-        if (i != first && strvec_add(h->names, name) < 0)
+        if (!(h->names[i == first ? 0 : i < first ? i + 1 : i] = strdup(name)))
             return -1;
     }
     return 0;
@@ -92,8 +95,8 @@ boot_hosts_t *boot_hosts_create(const char *list, const char *self, errmsg_t *er
                     "this host, %.64s, is not in the list, but rank 0 and the command run here: "
                     "add it to the list, or run flux start on one of the hosts",
                     self);
-    else if (!(h = calloc(1, sizeof(*h))) || !(h->names = strvec_create()) ||
-             add_names(h, hl, at) < 0) {
+    else if (!(h = calloc(1, sizeof(*h))) || !(h->names = calloc(count, sizeof(char *))) ||
+             (h->size = h->listed = (uint32_t)count, add_names(h, hl, at) < 0)) {
         boot_hosts_destroy(h);
         h = NULL;
         errmsg_fail(err, ENOMEM, "out of memory for %zu hosts", count);
@@ -110,31 +113,87 @@ void boot_hosts_destroy(boot_hosts_t *h)
 
     if (!h)
         return;
-    strvec_destroy(h->names);
+    for (uint32_t i = 0; i < h->size; i++)
+        free(h->names[i]);
+    free(h->names);
     free(h);
     errno = saved;
 }
 
+int boot_hosts_reserve(boot_hosts_t *h, uint32_t size, errmsg_t *err)
+{
+    char **names;
+
+    if (size < h->listed)
+        return errmsg_fail(err, EINVAL, "there are %u hosts, but the size is %u", h->listed, size);
+    if (size > BOOT_HOSTS_MAX)
+        return errmsg_fail(err, E2BIG, "%u ranks are too many: a session has at most %d brokers",
+                           size, BOOT_HOSTS_MAX);
+    if (!(names = realloc(h->names, size * sizeof(char *))))
+        return errmsg_fail(err, ENOMEM, "out of memory for %u hosts", size);
+    memset(names + h->size, 0, (size - h->size) * sizeof(char *));
+    h->names = names;
+    h->several |= size > h->size;
+    h->size = size;
+    return 0;
+}
+
+int boot_hosts_add(boot_hosts_t *h, const char *host, uint32_t *rank, errmsg_t *err)
+{
+    size_t count = 0;
+
+    /* The name becomes an argument of ssh. */
+    if (hostlist_check(host, &count, err) < 0 || count != 1 || strpbrk(host, "[],") ||
+        host[0] == '-')
+        return errmsg_fail(err, EINVAL, "'%.64s' is not the name of a host", host);
+    for (*rank = 0; *rank < h->size; ++*rank) {
+        if (h->names[*rank] && strcasecmp(h->names[*rank], host) == 0)
+            return errmsg_fail(err, EEXIST, "host %.64s is rank %u of the session already", host,
+                               *rank);
+    }
+    for (*rank = h->listed; *rank < h->size && h->names[*rank]; ++*rank)
+        ;
+    if (*rank == h->size)
+        return errmsg_fail(err, ENOSPC,
+                           "host %.64s cannot be added: all %u ranks of the session have a host "
+                           "(flux start --size)",
+                           host, h->size);
+    if (!(h->names[*rank] = strdup(host)))
+        return errmsg_fail(err, ENOMEM, "out of memory for host %.64s", host);
+    return 0;
+}
+
+void boot_hosts_remove(boot_hosts_t *h, uint32_t rank)
+{
+    free(h->names[rank]);
+    h->names[rank] = NULL;
+}
+
 uint32_t boot_hosts_size(const boot_hosts_t *h)
 {
-    return (uint32_t)strvec_count(h->names);
+    return h->size;
+}
+
+uint32_t boot_hosts_listed(const boot_hosts_t *h)
+{
+    return h->listed;
 }
 
 const char *boot_hosts_name(const boot_hosts_t *h, uint32_t rank)
 {
-    return strvec_at(h->names, rank);
+    return h->names[rank];
 }
 
 bool boot_hosts_here(const boot_hosts_t *h, uint32_t rank)
 {
-    return strcasecmp(boot_hosts_name(h, rank), boot_hosts_name(h, 0)) == 0;
+    return h->names[rank] && strcasecmp(h->names[rank], h->names[0]) == 0;
 }
 
 const char *boot_hosts_address(const boot_hosts_t *h, uint32_t rank)
 {
     const char *name = boot_hosts_name(h, rank);
 
-    return h->several && is_address(name) ? name : NULL;
+    return h->several && name && is_address(name) ? name : NULL;
 }
 
 bool boot_hosts_several(const boot_hosts_t *h)

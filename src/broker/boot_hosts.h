@@ -20,7 +20,17 @@ typedef struct boot_hosts boot_hosts_t;
 boot_hosts_t *boot_hosts_create(const char *list, const char *self, errmsg_t *err);
 void boot_hosts_destroy(boot_hosts_t *h); /* NULL-safe, keeps errno */
 
+/* Let the session have `size` ranks, of which those beyond the list have no host yet.  -1 with
+ * errno and an error message: EINVAL (the list is longer), E2BIG, ENOMEM. */
+int boot_hosts_reserve(boot_hosts_t *h, uint32_t size, errmsg_t *err);
+/* Give the first rank without a host this one.  0; -1 with errno and an error message: EINVAL (that
+ * is not the name of one host), EEXIST (*rank is that of the host), ENOSPC or ENOMEM. */
+int boot_hosts_add(boot_hosts_t *h, const char *host, uint32_t *rank, errmsg_t *err);
+void boot_hosts_remove(boot_hosts_t *h, uint32_t rank); /* it has no host any more */
+
 uint32_t boot_hosts_size(const boot_hosts_t *h);
+uint32_t boot_hosts_listed(const boot_hosts_t *h); /* ranks that have had a host from the start */
+/* NULL: it has none */
 const char *boot_hosts_name(const boot_hosts_t *h, uint32_t rank);
 
 /* Is the broker of this rank started on this host? */
@@ -30,7 +40,7 @@ bool boot_hosts_here(const boot_hosts_t *h, uint32_t rank);
  * there are other hosts.  NULL: the broker chooses. */
 const char *boot_hosts_address(const boot_hosts_t *h, uint32_t rank);
 
-/* Are there other hosts? */
+/* Are there other hosts, or may there be? */
 bool boot_hosts_several(const boot_hosts_t *h);
 
 #endif

@@ -30,7 +30,8 @@
  *     With `quorum`, a host on which no broker can be started does not end the session: the rank is
  *     absent, and PMI's barrier completes without it; once the barrier is over, ssh is tried again,
  *     after LATER_MIN seconds and then after up to LATER_MAX.  Nor does a running session end if an
- *     ssh connection is lost: the broker behind it goes on.
+ *     ssh connection is lost: the broker behind it goes on.  A rank without a host enters the
+ *     barrier likewise; when a host is added (boot_add.h), ssh is tried once.
  *  4. One pmi_server holds PMI's pairs for all ranks.  Its sockets block, so it waits for a client
  *     that does not read: brokers read their answers before they do anything else.
  *     Connections to ssh never block (boot_ssh.c).
@@ -53,12 +54,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "boot_add.h"
 #include "boot_dir.h"
 #include "boot_late.h"
 #include "boot_nursery.h"
 #include "boot_private.h"
+#include "boot_ssh_wire.h"
 #include "broker.h"
 #include "libpmi/pmi_server.h"
+#include "libutil/buf.h"
 #include "libutil/clock.h"
 #include "libutil/invariant.h"
 #include "libutil/strutil.h"
@@ -68,6 +72,7 @@
 #define HURRY 1.     /* seconds of grace after a second signal, or a failed start */
 #define CUT 2.       /* seconds after which a broker on another host no longer delays the end */
 #define SIGNAL_SLOT UINT64_MAX
+#define ADD_SLOT (UINT64_MAX - 1)
 #define ERR_SLOT (UINT64_C(1) << 32) /* added to the rank: standard error of ssh */
 #define AGAIN_MIN 0.1
 #define AGAIN_MAX 10.
@@ -80,7 +85,9 @@ enum phase { SERVE, GRACE, TERM, KILL };
 struct child {
     pid_t pid;           /* 0: gone */
     int fd;              /* our end of the PMI socket; -1: closed */
-    bool absent;         /* no broker could be started on its host */
+    bool absent;         /* no broker could be started on its host, or it has none */
+    bool added;          /* its host was added, or is to be: it had none at first ... */
+    bool adding;         /* ... and rank 0 waits for the result */
     boot_ssh_t *ssh;     /* of a broker on another host, and pid is that of ssh; else NULL */
     boot_dialog_t *late; /* of a broker that is started again, or late; NULL: the common server's */
     double began;        /* when it was forked */
@@ -93,13 +100,15 @@ struct nursery {
     double grace;
     char rundir[BOOT_PATH_MAX];
     struct child *child;
-    uint32_t left; /* children that are alive */
-    uint32_t absent;
+    uint32_t left;      /* children that are alive */
+    uint32_t absent;    /* of those that have had a host from the start */
     uint32_t finalized; /* children that have finalized PMI */
     bool met;           /* all brokers have passed PMI's barrier */
     struct pmi_server *pmi;
     boot_late_t *late; /* keeps the exchange if brokers may start late */
     int epfd, sigfd;
+    int add[2]; /* connection to rank 0 (boot_add.h), and its end of it; -1: none */
+    buf_t *add_in;
     sigset_t signals, old_signals;
     enum phase phase;
     double deadline; /* of the phase; 0: none */
@@ -120,6 +129,12 @@ static const char *prefix(const struct nursery *n)
 #define ORPHANS 1.
 #define SAY(n, ...) \
     (fprintf(stderr, "%s: ", prefix(n)), fprintf(stderr, __VA_ARGS__), fputc('\n', stderr))
+
+/* Ranks that have a host from the start. */
+static uint32_t first_size(const struct nursery *n)
+{
+    return n->cfg->ssh ? boot_hosts_listed(n->cfg->ssh->hosts) : n->cfg->size;
+}
 
 static bool is_here(const struct nursery *n, uint32_t rank)
 {
@@ -236,7 +251,8 @@ static void pmi_barrier(void *arg, const void *blob, size_t len, size_t npairs)
 
     (void)npairs;
     n->met = true;
-    if ((n->cfg->restart || n->absent > 0) && boot_late_keep(n->late, blob, len) < 0)
+    if ((n->cfg->restart || n->absent > 0 || first_size(n) < n->cfg->size) &&
+        boot_late_keep(n->late, blob, len) < 0)
         SAY(n, "out of memory: no broker can be started later");
     pmi_server_merge(n->pmi, blob, len); /* all ranks are served here */
     pmi_server_barrier_done(n->pmi, 0, NULL);
@@ -257,8 +273,8 @@ static void pmi_finalized(void *arg, size_t idx)
 
     (void)idx;
     n->finalized++;
-    if (n->cfg->verbose && n->finalized == n->cfg->size)
-        SAY(n, "all %u brokers are running", n->cfg->size);
+    if (n->cfg->verbose && n->finalized == first_size(n))
+        SAY(n, "all %u brokers are running", n->finalized);
 }
 
 static void pmi_client_error(void *arg, size_t idx, const char *text)
@@ -367,12 +383,15 @@ static int stand_in(struct nursery *n, uint32_t rank, errmsg_t *err)
 {
     static const char enter_barrier[] = "cmd=init pmi_version=1 pmi_subversion=1\n"
                                         "cmd=barrier_in\n";
+    const char *host = boot_hosts_name(n->cfg->ssh->hosts, rank);
 
-    if (boot_late_absent(n->late, rank, boot_hosts_name(n->cfg->ssh->hosts, rank), n->pmi, err) < 0)
+    if (boot_late_absent(n->late, rank, host, n->pmi, err) < 0)
         return -1;
     n->child[rank].absent = true;
-    n->absent++;
-    try_later(n, rank);
+    if (host) {
+        n->absent++;
+        try_later(n, rank);
+    }
     return pmi_server_input(n->pmi, rank, enter_barrier, strlen(enter_barrier));
 }
 
@@ -383,7 +402,7 @@ static void not_started(struct nursery *n, uint32_t rank, const char *why)
 
     if (n->phase != SERVE)
         return;
-    if (n->cfg->quorum > 0 && n->cfg->size - n->absent > n->cfg->quorum) {
+    if (n->cfg->quorum > 0 && first_size(n) - n->absent > n->cfg->quorum) {
         SAY(n, "rank %u is absent: %s", rank, why);
         if (stand_in(n, rank, &err) == 0)
             return;
@@ -392,6 +411,137 @@ static void not_started(struct nursery *n, uint32_t rank, const char *why)
     SAY(n, "broker %u was not started: %s", rank, why);
     n->complained = true;
     give_up(n);
+}
+
+/* --- hosts that are added --- */
+
+/* Are brokers started while the session runs? */
+static bool starts_later(const struct nursery *n)
+{
+    return n->phase == SERVE && n->interrupts == 0 &&
+           (n->cfg->restart || n->absent > 0 || n->add[0] >= 0);
+}
+
+/* Tell rank 0 what has become of a host; `why` is NULL: its broker has been started. */
+static void added(struct nursery *n, const char *host, uint32_t rank, int errnum, const char *why)
+{
+    const struct boot_add_result res = {
+        .host = host, .rank = rank, .errnum = errnum, .text = why ? why : ""};
+
+    if (n->add[0] >= 0 &&
+        boot_add_send(n->add[0], BOOT_FRAME_ADDED, &boot_add_result_schema, &res) < 0)
+        SAY(n, "rank 0 does not learn what has become of host %.64s: %s", host, strerror(errno));
+}
+
+/* The broker of a rank that was absent has been started. */
+static void has_come(struct nursery *n, uint32_t rank)
+{
+    struct child *c = &n->child[rank];
+    const char *host = boot_hosts_name(n->cfg->ssh->hosts, rank);
+
+    c->absent = false;
+    if (!c->added)
+        n->absent--;
+    if (c->adding)
+        added(n, host, rank, 0, NULL);
+    c->adding = false;
+    SAY(n, "broker %u starts %s on host %s", rank, c->added ? "now" : "late", host);
+}
+
+/* No broker could be started on the host of a rank that is absent. */
+static void has_not_come(struct nursery *n, uint32_t rank, int errnum, const char *why)
+{
+    struct child *c = &n->child[rank];
+
+    if (c->adding)
+        added(n, boot_hosts_name(n->cfg->ssh->hosts, rank), rank, errnum, why);
+    c->adding = false;
+    if (c->added)
+        boot_hosts_remove(n->cfg->ssh->hosts, rank);
+    else
+        try_later(n, rank);
+}
+
+/* Which rank will a host have?  It may have one already, whose broker can be started (again). */
+static int place_host(struct nursery *n, const char *host, uint32_t *rank, errmsg_t *err)
+{
+    struct child *c;
+
+    if (!starts_later(n))
+        return errmsg_fail(err, ESHUTDOWN, "host %.64s cannot be added: the session is ending",
+                           host);
+    if (boot_hosts_add(n->cfg->ssh->hosts, host, rank, err) == 0)
+        return 0;
+    if (errno != EEXIST)
+        return -1;
+    c = &n->child[*rank];
+    if (c->adding)
+        return errmsg_fail(err, EINPROGRESS, "host %.64s is being added already, as rank %u", host,
+                           *rank);
+    if (c->pid > 0 && !c->absent) {
+        errno = EEXIST;
+        return -1;
+    }
+    if (!boot_late_has_key(n->late, *rank))
+        return errmsg_fail(
+            err, EEXIST,
+            "host %.64s is rank %u of the session already, and its broker has ended: "
+            "one that was there from the start cannot be started again",
+            host, *rank);
+    return 0;
+}
+
+static void add_host(struct nursery *n, const char *host)
+{
+    errmsg_t err;
+    uint32_t rank = 0;
+    struct child *c;
+
+    if (place_host(n, host, &rank, &err) < 0) {
+        added(n, host, rank, errno, err.text);
+        return;
+    }
+    c = &n->child[rank];
+    c->added = rank >= first_size(n);
+    if (!c->absent && !c->added)
+        n->absent++;
+    c->absent = c->adding = true;
+    if (c->pid <= 0)
+        c->again = clock_now(); /* by restart_due() */
+}
+
+static void add_close(struct nursery *n)
+{
+    if (n->add[0] >= 0)
+        close(n->add[0]);
+    n->add[0] = -1;
+}
+
+/* Rank 0 asks for hosts. */
+static void add_readable(struct nursery *n)
+{
+    void *p = buf_reserve(n->add_in, BOOT_ADD_FRAME_MAX);
+    ssize_t len = p && n->add[0] >= 0 ? recv(n->add[0], p, BOOT_ADD_FRAME_MAX, MSG_DONTWAIT) : -1;
+    struct boot_add_request in = {NULL};
+    struct boot_frame f;
+    size_t used;
+    int rc = 0;
+
+    if (len < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (len > 0)
+        buf_commit(n->add_in, (size_t)len);
+    while (len > 0 &&
+           (rc = boot_frame_first(buf_data(n->add_in), buf_len(n->add_in), &f, &used)) == 1) {
+        json_t *owner = flux_schema_decode(&boot_add_request_schema, f.data, f.len, &in, NULL);
+
+        if (owner)
+            add_host(n, in.host);
+        json_decref(owner);
+        buf_consume(n->add_in, used);
+    }
+    if (len <= 0 || rc < 0)
+        add_close(n);
 }
 
 static void ssh_readable(struct nursery *n, uint32_t rank)
@@ -404,12 +554,8 @@ static void ssh_readable(struct nursery *n, uint32_t rank)
     int more, rc;
 
     while ((more = boot_ssh_read(s, &err)) > 0) {
-        if (c->absent && boot_ssh_greeted(s)) {
-            SAY(n, "broker %u starts late on host %s", rank,
-                boot_hosts_name(n->cfg->ssh->hosts, rank));
-            c->absent = false;
-            n->absent--;
-        }
+        if (c->absent && boot_ssh_greeted(s))
+            has_come(n, rank);
         while ((rc = boot_ssh_pmi_next(s, &data, &len)) > 0) {
             if (pmi_input(n, rank, data, len) < 0)
                 break;
@@ -453,6 +599,7 @@ static int become_child(struct nursery *n, uint32_t rank, int fd, pid_t parent)
     }
     if (n->sigfd >= 0)
         close(n->sigfd);
+    add_close(n);
     sigprocmask(SIG_SETMASK, &n->old_signals, NULL);
     if (rank > 0 && !(n->cfg->foreground && idset_test(n->cfg->foreground, rank))) {
         setpgid(0, 0);
@@ -469,6 +616,9 @@ static int become_child(struct nursery *n, uint32_t rank, int fd, pid_t parent)
     setenv("PMI_SIZE", text, 1);
     if (n->child[rank].late)
         setenv(BOOT_AGAIN, "1", 1);
+    snprintf(text, sizeof(text), "%d", n->add[1]);
+    if (rank == 0 && n->add[1] >= 0)
+        setenv(BOOT_LAUNCHER, text, 1);
     return 0;
 }
 
@@ -528,7 +678,7 @@ static bool ssh_ended(struct nursery *n, uint32_t rank, int status)
     if (n->phase != SERVE)
         return true;
     if (n->child[rank].absent)
-        try_later(n, rank);
+        has_not_come(n, rank, errno, err.text);
     else if (!boot_ssh_greeted(n->child[rank].ssh))
         not_started(n, rank, err.text);
     else if (fragile(n)) {
@@ -683,12 +833,6 @@ static int watch(struct nursery *n, uint32_t rank, errmsg_t *err)
                : 0;
 }
 
-/* Are brokers started while the session runs? */
-static bool starts_later(const struct nursery *n)
-{
-    return n->phase == SERVE && n->interrupts == 0 && (n->cfg->restart || n->absent > 0);
-}
-
 /* When something is to be done that is not asked for by a descriptor; 0: never. */
 static double next_time(const struct nursery *n)
 {
@@ -735,12 +879,15 @@ static int restart_due(struct nursery *n, uint32_t *rank)
             return 1;
         }
         if (rc < 0 || watch(n, i, &err) < 0) {
-            SAY(n, "broker %u was not started again: %s", i, err.text);
-            if (c->absent)
-                try_later(n, i);
+            SAY(n, "broker %u was not started: %s", i, err.text);
+            if (c->absent && c->pid <= 0)
+                has_not_come(n, i, errno, err.text);
+            else if (c->absent)
+                ; /* its end is noticed */
             else if (c->pid == 0)
                 start_again(n, i);
-        }
+        } else if (c->absent && !c->ssh)
+            has_come(n, i);
     }
     return 0;
 }
@@ -749,6 +896,8 @@ static void readable(struct nursery *n, uint64_t slot)
 {
     if (slot == SIGNAL_SLOT)
         take_signals(n);
+    else if (slot == ADD_SLOT)
+        add_readable(n);
     else if (slot >= ERR_SLOT)
         boot_ssh_read_err(n->child[slot - ERR_SLOT].ssh);
     else if (n->child[slot].ssh)
@@ -801,6 +950,8 @@ static void destroy(struct nursery *n)
         close(n->epfd);
     if (n->sigfd >= 0)
         close(n->sigfd);
+    add_close(n);
+    buf_destroy(n->add_in);
 }
 
 /* Report a directory that another session uses once, not once per broker. */
@@ -822,6 +973,16 @@ static int prepare_dirs(struct nursery *n, errmsg_t *err)
         }
         close(lock);
     }
+    return 0;
+}
+
+static int prepare_adding(struct nursery *n, errmsg_t *err)
+{
+    if (first_size(n) == n->cfg->size)
+        return 0;
+    if (!(n->add_in = buf_create(0)) ||
+        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, n->add) < 0)
+        return errmsg_fail(err, errno, "cannot connect to rank 0: %s", strerror(errno));
     return 0;
 }
 
@@ -854,7 +1015,7 @@ static int prepare(struct nursery *n, errmsg_t *err)
     if (sigprocmask(SIG_BLOCK, &n->signals, &n->old_signals) < 0 ||
         (n->sigfd = signalfd(-1, &n->signals, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
         return errmsg_fail(err, errno, "cannot wait for signals: %s", strerror(errno));
-    return prepare_dirs(n, err);
+    return prepare_adding(n, err) < 0 ? -1 : prepare_dirs(n, err);
 }
 
 /* Remove files that brokers could not remove themselves. */
@@ -878,7 +1039,7 @@ static void place_result(const struct nursery *n, struct nursery_place *place, u
 
 int boot_nursery_run(const struct nursery_config *cfg, struct nursery_place *place, errmsg_t *err)
 {
-    struct nursery n = {.cfg = cfg, .epfd = -1, .sigfd = -1};
+    struct nursery n = {.cfg = cfg, .epfd = -1, .sigfd = -1, .add = {-1, -1}};
     uint32_t rank;
     int rc;
 
@@ -886,24 +1047,30 @@ int boot_nursery_run(const struct nursery_config *cfg, struct nursery_place *pla
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     n.grace = cfg->grace > 0. ? cfg->grace : DEFAULT_GRACE;
     rc = prepare(&n, err);
-    for (uint32_t i = 0; rc == 0 && i < cfg->size; i++) {
+    for (uint32_t i = 0; rc == 0 && i < first_size(&n); i++) {
         if ((rc = fork_one(&n, i, err)) == 1) {
             place_result(&n, place, i);
             destroy(&n);
             return 1;
         }
     }
+    if (n.add[1] >= 0)
+        close(n.add[1]);
     if (rc == 0) {
         if (cfg->verbose)
-            SAY(&n, "started %u brokers in %s", cfg->size, n.rundir);
+            SAY(&n, "started %u brokers in %s", first_size(&n), n.rundir);
         if ((n.epfd = epoll_create1(EPOLL_CLOEXEC)) < 0)
             rc = errmsg_fail(err, errno, "cannot watch the brokers: %s", strerror(errno));
         if (rc == 0)
             rc = start_pmi(&n, err);
         if (rc == 0)
             rc = watch_fd(&n, n.sigfd, SIGNAL_SLOT, err);
-        for (uint32_t i = 0; rc == 0 && i < cfg->size; i++)
+        if (rc == 0 && n.add[0] >= 0)
+            rc = watch_fd(&n, n.add[0], ADD_SLOT, err);
+        for (uint32_t i = 0; rc == 0 && i < first_size(&n); i++)
             rc = watch(&n, i, err);
+        for (uint32_t i = first_size(&n); rc == 0 && i < cfg->size; i++)
+            rc = stand_in(&n, i, err);
     }
     if (rc < 0 && n.child) {
         signal_all(&n, SIGKILL);

@@ -28,7 +28,7 @@
 #include "libutil/errmsg.h"
 
 struct nursery_config {
-    uint32_t size;      /* brokers, 1.. */
+    uint32_t size;      /* brokers, 1.., also of ranks that have no host yet (boot_hosts.h) */
     const char *rundir; /* directory for sockets, created if absent; NULL: a new one.  Removed at
                            the end if empty */
     const char *prefix; /* prefix of messages on standard error: "flux start" */

@@ -28,8 +28,9 @@
  * begin without it.  When that broker is started (BOOT_AGAIN), it finds its secret key, too, and
  * listens at the address of the card, by ZeroMQ alone, where those that begin at the same time look
  * for it; or at a free port if that one is taken (boot.c).  It publishes a second card with its
- * address, under the key "flux.came.RANK", for those that start later.  Others learn that address
- * from the session.
+ * address, under the key "flux.came.RANK", for those that start later.  The card for a rank that
+ * has no host yet (boot_add.h) has no address; its broker listens as any other does.  Those that
+ * are there already learn addresses from the session.
  *
  * Failure: PMI calls block, and fail if the launcher goes away.  The error for a missing card names
  * its rank.
@@ -260,6 +261,9 @@ static int pmi_open(boot_t *b, errmsg_t *err)
         unsetenv(variables[i]);
     b->again = getenv(BOOT_AGAIN) != NULL;
     unsetenv(BOOT_AGAIN);
+    if (getenv(BOOT_LAUNCHER) && str2i32(getenv(BOOT_LAUNCHER), &n) == 0 && b->rank == 0)
+        b->launcher = n;
+    unsetenv(BOOT_LAUNCHER);
     boot_pmix_clean(p->bridge > 0);
     return 0;
 }
@@ -316,8 +320,8 @@ static int pmi_endpoints(boot_t *b, char *tree_uri, char *event_uri, errmsg_t *e
 
     if (b->again && pmi_lookup(b, b->rank, &card, err) < 0)
         return -1;
-    if (b->again && card.absent) { /* it tells where others look for it */
-        b->late = true;
+    b->late = b->again && card.absent;
+    if (b->late && card.tree_uri[0]) { /* others look for it there */
         memcpy(tree_uri, card.tree_uri, BOOT_URI_MAX);
         memcpy(event_uri, card.event_uri, BOOT_URI_MAX);
         return 0;
@@ -360,14 +364,19 @@ int boot_pmi_absent(uint32_t rank, const char *host, struct boot_absent *a, errm
     if (getentropy(&random, sizeof(random)) < 0 || boot_cert_generate(&cert, err) < 0)
         return -1;
     port = PORT_MIN + 2u * (random % PORT_PAIRS);
+    card_key(a->card_key, sizeof(a->card_key), rank);
+    secret_key(a->secret_key, sizeof(a->secret_key), rank);
+    memcpy(a->secret, cert.secret_key, sizeof(a->secret));
+    if (!host) {
+        snprintf(a->card, sizeof(a->card), "-|-|%s|" BOOT_ABSENT, cert.public_key);
+        boot_cert_wipe(&cert);
+        return 0;
+    }
     snprintf(uri, sizeof(uri), "tcp://%s:%u", host, port);
     if (boot_addr_resolve(uri, tree, sizeof(tree), NULL) < 0)
         snprintf(tree, sizeof(tree), "tcp://127.0.0.1:%u", port); /* it will not be found there */
     snprintf(event, sizeof(event), "%.*s:%u", (int)(strrchr(tree, ':') - tree), tree, port + 1);
-    card_key(a->card_key, sizeof(a->card_key), rank);
     snprintf(a->card, sizeof(a->card), "%s|%s|%s|" BOOT_ABSENT, tree, event, cert.public_key);
-    secret_key(a->secret_key, sizeof(a->secret_key), rank);
-    memcpy(a->secret, cert.secret_key, sizeof(a->secret));
     boot_cert_wipe(&cert);
     return 0;
 }

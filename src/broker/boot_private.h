@@ -14,6 +14,8 @@
 #define BOOT_URI_MAX TRANSPORT_URI_MAX
 /* Environment: set by the nursery for a broker that it starts again. */
 #define BOOT_AGAIN "FLUX_BROKER_AGAIN"
+/* Environment: set by the nursery for rank 0, a descriptor (boot_add.h). */
+#define BOOT_LAUNCHER "FLUX_BROKER_LAUNCHER"
 #define BOOT_ADDR_MAX 64
 #define BOOT_ABSENT "absent" /* last part of the card of a broker that is absent */
 
@@ -61,8 +63,9 @@ struct boot {
     int dirlock; /* descriptor that locks rankdir; -1: none yet */
     bool curve;
     bool finished;
-    bool again; /* PMI: the session runs, and knows the card of this rank ... */
-    bool late;  /* ... which was absent when it began */
+    bool again;   /* PMI: the session runs, and knows the card of this rank ... */
+    bool late;    /* ... which was absent when it began */
+    int launcher; /* PMI: connection of rank 0 to the nursery; -1: none */
     struct cert cert;
     char public_key[CERT_KEY_SIZE]; /* that of `cert`, when `cert` is wiped */
     hmap_t *absent_keys; /* rank below, with brokers between that are absent -> its key; or NULL */
@@ -102,7 +105,8 @@ struct boot_absent {
     char secret_key[32];
     char secret[CERT_KEY_SIZE];
 };
-/* `host` is its name.  0, or -1 with errno and an error message. */
+/* `host` is its name; NULL: it has none yet, and the card no address.  0, or -1 with errno and an
+ * error message. */
 int boot_pmi_absent(uint32_t rank, const char *host, struct boot_absent *a, errmsg_t *err);
 
 /* boot_pmix.c: PMI-1 by a helper program where the launcher speaks only PMIx. */

@@ -18,7 +18,7 @@
 typedef struct boot_ssh boot_ssh_t;
 
 struct boot_ssh_config {
-    const boot_hosts_t *hosts;
+    boot_hosts_t *hosts;
     const char *program;     /* words of the command ssh, separated by spaces */
     const strvec_t *options; /* of flux-broker, for all brokers */
     bool addresses;          /* a broker listens at the address that names its host */

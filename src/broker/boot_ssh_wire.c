@@ -43,7 +43,7 @@ int boot_frame_first(const char *data, size_t len, struct boot_frame *f, size_t 
     f->type = data[0];
     f->data = data + BOOT_FRAME_HEADER;
     f->len = le_get32(data + 1);
-    if (!strchr("APES", f->type) || f->type == '\0' || f->len > BOOT_FRAME_MAX) {
+    if (!strchr("APESHR", f->type) || f->type == '\0' || f->len > BOOT_FRAME_MAX) {
         errno = EPROTO;
         return -1;
     }

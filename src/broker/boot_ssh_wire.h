@@ -1,4 +1,5 @@
-/* What `flux start` and a broker that it has started on another host say over the ssh connection.
+/* What `flux start` and a broker that it has started on another host say over the ssh connection;
+ * the frames are used between `flux start` and rank 0, too.
  *
  * Thread-safe: pure functions.
  */
@@ -20,6 +21,9 @@ enum {
     BOOT_FRAME_PMI = 'P',     /* both ways: a part of the PMI dialog */
     BOOT_FRAME_PMI_END = 'E', /* from the broker: it has closed the dialog */
     BOOT_FRAME_SIGNAL = 'S',  /* to the broker: one byte, the number of a signal to send to it */
+    /* Between rank 0 and `flux start` (boot_add.h). */
+    BOOT_FRAME_ADD = 'H',   /* from rank 0: struct boot_add_request */
+    BOOT_FRAME_ADDED = 'R', /* to rank 0: struct boot_add_result */
 };
 
 struct boot_frame {

@@ -43,6 +43,7 @@
  *    module.place         loop, thread; default: as each module declares
  *    trace.file           file for the messages that pass through (tracer.c)
  *    quorum               ranks that must be up to start the initial program; default: all
+ *    boot.hosts           ranks that have a host at the start; default: all
  *    boot.timeout         time after which these ranks suffice, and the others are absent
  *    leave.jobs, leave.grace   how jobs on a leaving node end
  *
@@ -69,6 +70,7 @@
 #include <unistd.h>
 
 #include "boot.h"
+#include "boot_add.h"
 #include "broker.h"
 #include "connector.h"
 #include "ending.h"
@@ -127,6 +129,8 @@ struct broker {
     program_t *program;
     ending_t *ending;
     leaving_t *leaving;
+    boot_add_t *add;
+    uint32_t quorum;    /* ranks that are needed to start */
     double leave_grace; /* negative: wait for jobs without limit */
     bool again;         /* it leaves to be started again */
     flux_handlers_t *leave_handlers;
@@ -262,19 +266,15 @@ static bool hold_cb(core_t *c, int rc, const char *reason, void *arg)
 /* Are enough ranks up to start?  Ranks may be lost during the start of the session. */
 static bool quorum(struct broker *b)
 {
-    const char *text = attrs_get(b->attrs, "quorum");
-    uint32_t need = core_size(b->core);
     size_t up = idset_count(core_ranks_up(b->core));
     char *lost;
 
-    if (text)
-        str2u32(text, &need);
-    if (up >= need)
+    if (up >= b->quorum)
         return true;
     lost = idset_format(core_ranks_lost(b->core), 0);
     say("ranks %s were lost while the session came up: %zu of %u ranks are up (to start with "
         "fewer, set attribute quorum)",
-        lost ? lost : "?", up, need);
+        lost ? lost : "?", up, b->quorum);
     free(lost);
     return false;
 }
@@ -521,12 +521,17 @@ static int configure_core(struct broker *b, struct core_config *cc, errmsg_t *er
     cc->userid = geteuid();
     if (getentropy(&cc->seed, sizeof(cc->seed)) < 0)
         cc->seed = (uint64_t)getpid() << 32 | cc->rank;
-    cc->quorum = cc->size;
+    if ((text = attrs_get(b->attrs, "boot.hosts")) &&
+        (str2u32(text, &cc->expected) < 0 || cc->expected == 0 || cc->expected > cc->size))
+        return errmsg_fail(err, EINVAL, "attribute boot.hosts=%s is not a number from 1 to %u",
+                           text, cc->size);
+    cc->quorum = cc->expected ? cc->expected : cc->size;
     if ((text = attrs_get(b->attrs, "quorum"))) {
         if (str2u32(text, &cc->quorum) < 0 || cc->quorum == 0 || cc->quorum > cc->size)
             return errmsg_fail(err, EINVAL, "attribute quorum=%s is not a number from 1 to %u",
                                text, cc->size);
     }
+    b->quorum = cc->quorum;
     b->leave_grace = LEAVE_GRACE;
     if (duration_attr(b, "leave.grace", &b->leave_grace, err) < 0)
         return -1;
@@ -742,7 +747,8 @@ static int bring_up(struct broker *b, errmsg_t *err)
     snprintf(b->uri, sizeof(b->uri), "local://%s", path);
     flux_log_set_source(core_handle(b->core), "broker");
     if (fill_attrs(b) < 0 || attrs_serve(b->attrs, b->core) < 0 ||
-        !(b->leave_handlers = flux_handlers_add(core_handle(b->core), leave_handlers, b)))
+        !(b->leave_handlers = flux_handlers_add(core_handle(b->core), leave_handlers, b)) ||
+        !(b->add = boot_add_create(b->core, boot_launcher(b->boot))))
         return errmsg_fail(err, errno, "rank %u cannot set up its services: %s", cc.rank,
                            strerror(errno));
     if (duration_attr(b, "module.turn-max", &mc.turn_max, err) < 0)
@@ -782,6 +788,7 @@ static void take_down(struct broker *b)
     tracer_destroy(b->tracer);
     close_link(b);
     flux_handlers_remove(b->leave_handlers);
+    boot_add_destroy(b->add);
     attrs_unserve(b->attrs);
     modhost_destroy(b->modhost);
     core_destroy(b->core);

@@ -110,7 +110,9 @@ struct core_link_ops {
      * refused. */
     int (*allow)(void *arg, uint32_t rank, const char *public_key, errmsg_t *err);
     /* CORE_TREE: connect to the parent, and to its events.  CORE_RING: connect to the ring
-     * successor.  The key is NULL without CURVE. */
+     * successor.  The key is NULL without CURVE.  An address "" is not known yet: the core is told
+     * that the neighbor is lost; again() names the address of the ring successor.  A link without
+     * `readdress` does not need to know such neighbors. */
     int (*connect)(void *arg, enum core_plane plane, uint32_t rank, const char *tree_uri,
                    const char *event_uri, const char *public_key, errmsg_t *err);
     /* Plug the link into the core and start it. */
@@ -166,6 +168,7 @@ struct core_config {
     /* Seconds that the root waits for all ranks; then `quorum` ranks are enough.  0: no limit. */
     double boot_timeout;
     uint32_t quorum;
+    uint32_t expected;     /* the session begins without the ranks from this one on; 0: with all */
     double orphan_timeout; /* seconds for which a broker without a parent keeps running */
     /* Seconds for the ranks below a lost broker to connect to a broker above it; 0: they are lost
      * with it. */

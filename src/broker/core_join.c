@@ -48,16 +48,45 @@ struct join {
     flux_watcher_t *bounce_timer; /* a child that is held off may be welcomed */
     bool boot_over;               /* boot_timeout has passed */
     bool local_ready;
+    uint32_t vacant; /* ranks of this subtree that have no host when the session begins */
     bool report_now; /* late: report without waiting for the whole subtree */
 };
 
 /* --- readiness --- */
 
-/* Returns whether every rank of this subtree is ready or lost. */
+/* Returns whether every rank of this subtree that the session begins with is ready or lost. */
 static bool subtree_complete(core_t *c)
 {
-    return idset_count(c->up) + idset_count(c->lost) >=
+    return idset_count(c->up) + idset_count(c->lost) + c->join->vacant >=
            topology_subtree_count(c->topo, c->cfg.rank);
+}
+
+/* Count the ranks of this subtree that the session begins without. */
+static int count_vacant(core_t *c)
+{
+    idset_t *below;
+
+    if (c->cfg.expected == 0 || c->cfg.expected >= c->cfg.size)
+        return 0;
+    if (!(below = topology_subtree(c->topo, c->cfg.rank)))
+        return -1;
+    for (uint32_t r = idset_first(below); r != IDSET_NONE; r = idset_next(below, r))
+        c->join->vacant += r >= c->cfg.expected;
+    idset_destroy(below);
+    return 0;
+}
+
+/* The root: all others are ready.  Say that these ranks are absent. */
+static void begin_without_vacant(core_t *c)
+{
+    idset_t *vacant = idset_create_range(c->cfg.expected, c->cfg.size - 1);
+
+    c->join->vacant = 0;
+    if (vacant)
+        overlay_ranks_lost(c, vacant, RANK_ABSENT, c->cfg.rank, "it has no host yet");
+    else
+        core_log(c, LOG_ERR, "rank 0 is out of memory to say which ranks have no host yet");
+    idset_destroy(vacant);
 }
 
 /* The root, after boot_timeout: begin without the missing ranks if enough ranks are ready. */
@@ -67,6 +96,7 @@ static void begin_without(core_t *c)
 
     if (!c->join->boot_over || !c->join->local_ready || idset_count(c->up) < c->cfg.quorum)
         return;
+    c->join->vacant = 0;
     absent = idset_create_range(0, c->cfg.size - 1);
     if (absent && idset_subtract(absent, c->up) == 0 && idset_subtract(absent, c->lost) == 0)
         overlay_ranks_lost(c, absent, RANK_ABSENT, c->cfg.rank,
@@ -89,6 +119,10 @@ static void check_run(core_t *c)
         return;
     if (!subtree_complete(c)) {
         begin_without(c);
+        return;
+    }
+    if (c->join->vacant > 0) {
+        begin_without_vacant(c); /* checks again */
         return;
     }
     core_set_state(c, CORE_READY);
@@ -475,6 +509,7 @@ static void join_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, voi
 int core_start(core_t *c)
 {
     struct control_hello h;
+    bool elsewhere;
 
     if (c->started || !c->link) {
         errno = EINVAL;
@@ -493,8 +528,8 @@ int core_start(core_t *c)
         return 0;
     }
     join_fill_hello(c, &h);
-    late_begin(c);
-    return overlay_send(c, c->parent, &control_up[CONTROL_HELLO], &h);
+    elsewhere = late_begin(c);
+    return overlay_send(c, c->parent, &control_up[CONTROL_HELLO], &h) == 0 || elsewhere ? 0 : -1;
 }
 
 void join_stop(core_t *c)
@@ -511,7 +546,8 @@ int join_init(core_t *c)
     return j && (j->timer = flux_timer_create(c->r, join_timer_cb, c)) &&
                    (j->report_timer = flux_timer_create(c->r, report_late_cb, c)) &&
                    (j->boot_timer = flux_timer_create(c->r, boot_timer_cb, c)) &&
-                   (j->bounce_timer = flux_timer_create(c->r, bounce_timer_cb, c))
+                   (j->bounce_timer = flux_timer_create(c->r, bounce_timer_cb, c)) &&
+                   count_vacant(c) == 0
                ? 0
                : -1;
 }

@@ -26,7 +26,8 @@
  * Candidates: the parent first, then its ancestors, the nearest first; boot has named their
  * addresses and keys (core_ancestor_add()).  A broker leaves the parent that boot has connected it
  * to when it has not reached it for REACH seconds, or when it has got no welcome in half of
- * join_timeout: a process that is stopped is reached, too.  It leaves any later candidate when that
+ * join_timeout: a process that is stopped is reached, too; at once if the parent has no host yet,
+ * and so no address.  It leaves any later candidate when that
  * is not reached in TRY seconds, is lost, gives no welcome in a quarter of join_timeout, or refuses
  * it and says that another one may welcome it ("elsewhere").  After the last candidate it begins
  * again with the parent, after a pause that doubles up to PAUSE_MAX.
@@ -155,17 +156,28 @@ static void timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
     next(c);
 }
 
-void late_begin(core_t *c)
+bool late_begin(core_t *c)
 {
     c->late->first = true;
     c->late->began = flux_reactor_now(c->r);
     if (seeks(c))
         flux_timer_start(c->late->timer, REACH, 0.);
+    return seeks(c);
+}
+
+/* Returns whether boot knows no address of the parent: that has no host yet. */
+static bool has_no_address(const core_t *c)
+{
+    struct control_card card;
+
+    return flux_schema_decode_json(&control_card_schema, json_array_get(c->late->cards, 0), &card,
+                                   NULL) == 0 &&
+           !card.tree[0];
 }
 
 bool late_next(core_t *c)
 {
-    if (!seeks(c) || c->late->first)
+    if (!seeks(c) || (c->late->first && !has_no_address(c)))
         return false;
     if (c->late->began > 0.)
         next(c);

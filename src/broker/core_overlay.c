@@ -95,11 +95,15 @@ void overlay_caught_up(core_t *c, const idset_t *lost)
     route_held(c, c->parent);
 }
 
-static void log_down(core_t *c, bool one, const char *ranks, enum rank_state how)
+static void log_down(core_t *c, const idset_t *fresh, const char *ranks, enum rank_state how)
 {
+    bool one = idset_count(fresh) == 1;
+    bool vacant = c->cfg.expected > 0 && idset_first(fresh) >= c->cfg.expected;
     const char *s = one ? "" : "s", *have = one ? "has" : "have";
 
-    if (how == RANK_ABSENT)
+    if (how == RANK_ABSENT && vacant)
+        core_log(c, LOG_NOTICE, "rank%s %s %s no host yet", s, ranks, have);
+    else if (how == RANK_ABSENT)
         core_log(c, LOG_ERR,
                  "rank%s %s %s not joined within %g s (boot.timeout): the session begins without "
                  "%s",
@@ -139,7 +143,7 @@ void overlay_ranks_lost(core_t *c, const idset_t *ranks, enum rank_state how, ui
         if ((json = flux_schema_encode(&overlay_down_schema, &body)))
             event_publish_json(c, "overlay.down", json);
         free(json);
-        log_down(c, idset_count(fresh) == 1, text, how);
+        log_down(c, fresh, text, how);
         moves_put_back(c, fresh);
     } else {
         heal_note_lost(c, fresh);

@@ -522,8 +522,9 @@ void census_take(core_t *c, json_t *list);
 /* core_late.c */
 int late_init(core_t *c);
 void late_destroy(core_t *c);
-void late_begin(core_t *c); /* this broker has sent its hello to its parent */
-void late_stop(core_t *c);  /* this broker shuts down */
+/* This broker has sent its hello to its parent.  Returns whether it may join elsewhere. */
+bool late_begin(core_t *c);
+void late_stop(core_t *c); /* this broker shuts down */
 /* The parent is lost, or does not accept this broker, before the welcome.  Returns true if this
  * broker tries to join elsewhere. */
 bool late_next(core_t *c);

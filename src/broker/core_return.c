@@ -198,13 +198,13 @@ void return_is_up(core_t *c, const idset_t *ranks, const idset_t *lost)
     late_up(c, ranks);
     heal_heard(c, ranks); /* earlier incarnations, whose loss another broker has reported */
     restore_back(c, ranks);
-    successor_up(c, ranks);
     if (lost && idset_test(ranks, c->cfg.rank)) {
         census_down(c, lost);
         not_there(c, lost, false);
         late_down(c, lost);
         await_others(c, lost);
     }
+    successor_up(c, ranks);
 }
 
 bool return_up(core_t *c, const flux_msg_t *event)

@@ -41,7 +41,8 @@ static const char usage[] =
     "Run one broker of a session.  Brokers are usually started by 'flux start'.\n"
     "  -S, --set=NAME=VALUE   set an attribute (repeatable)\n"
     "      --nursery=N        fork the N brokers of a session on this host\n"
-    "      --hosts=LIST       start the brokers of a session on these hosts\n"
+    "      --hosts=LIST       start the brokers of a session on these hosts; ranks beyond\n"
+    "                         them, up to --nursery, have no host yet\n"
     "      --ssh=PROGRAM      with --hosts: reach other hosts by PROGRAM (default: ssh)\n"
     "      --remote           be a broker that --hosts of another host starts\n"
     "      --restart          with --nursery: restart brokers that have failed\n"
@@ -73,7 +74,7 @@ struct arguments {
     wrap_t *wrap;    /* NULL: no broker is wrapped */
     preload_t *preload;
     uint32_t size;       /* of the nursery; 0: none */
-    boot_hosts_t *hosts; /* of the nursery; NULL: this one */
+    boot_hosts_t *hosts; /* of the nursery, which have the first ranks; NULL: this one */
     const char *ssh;
     bool remote;
     bool restart;
@@ -132,11 +133,27 @@ static int set_hosts(struct arguments *a, const char *list)
 
     gethostname(self, sizeof(self) - 1);
     boot_hosts_destroy(a->hosts);
-    if ((a->hosts = boot_hosts_create(list, self, &err))) {
-        a->size = boot_hosts_size(a->hosts);
+    if ((a->hosts = boot_hosts_create(list, self, &err)))
         return 0;
-    }
     fprintf(stderr, "flux start: --hosts=%.100s: %s\n", list, err.text);
+    return -1;
+}
+
+/* Ranks beyond the list of hosts have none yet. */
+static int set_vacant(struct arguments *a)
+{
+    uint32_t listed = boot_hosts_size(a->hosts);
+    errmsg_t err = {"out of memory"};
+    char text[16];
+
+    if (a->size == 0)
+        a->size = listed;
+    snprintf(text, sizeof(text), "%u", listed);
+    if (boot_hosts_reserve(a->hosts, a->size, &err) == 0 &&
+        (a->size == listed || (attrs_set(a->attrs, "boot.hosts", text, false) == 0 &&
+                               strvec_addf(a->again, "--set=boot.hosts=%s", text) == 0)))
+        return 0;
+    fprintf(stderr, "flux start: %s\n", err.text);
     return -1;
 }
 
@@ -190,6 +207,8 @@ static int parse(struct arguments *a, int argc, char **argv)
         if (ok < 0)
             rc = 2;
     }
+    if (rc < 0 && a->hosts && set_vacant(a) < 0)
+        rc = 2;
     if (rc < 0 && a->wrap && idset_last(wrap_ranks(a->wrap)) >= (a->size ? a->size : 1)) {
         fprintf(stderr, "flux-broker: --wrap: rank %u is not in the session\n",
                 idset_last(wrap_ranks(a->wrap)));

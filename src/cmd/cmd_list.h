@@ -27,7 +27,7 @@ CMD("live", cmd_live, "print the states of the ranks of the session, and how the
 CMD("logger", cmd_logger, "add a line to the log of the session")
 CMD("lsattr", cmd_lsattr, "print all attributes of the broker")
 CMD("module", cmd_module, "load, unload, reload and list broker modules")
-CMD("overlay", cmd_overlay, "restart brokers of the session one by one")
+CMD("overlay", cmd_overlay, "add brokers to the session, or restart them one by one")
 CMD("ping", cmd_ping, "measure the round-trip time to a rank or a service")
 CMD("proxy", cmd_proxy, "run a command in the session of a job")
 CMD("pstree", cmd_pstree, "print the tree of sessions and their jobs")

@@ -34,6 +34,64 @@ static void check_hosts(const char *list, const char *self, const char *want)
     boot_hosts_destroy(h);
 }
 
+static void adds(boot_hosts_t *h, const char *host, int errnum, uint32_t want, const char *why)
+{
+    errmsg_t err = {""};
+    uint32_t rank;
+    int rc = boot_hosts_add(h, host, &rank, &err);
+
+    ck_assert_int_eq(rc, errnum ? -1 : 0);
+    if (errnum)
+        ck_assert_int_eq(errno, errnum);
+    if (errnum == 0 || errnum == EEXIST)
+        ck_assert_uint_eq(rank, want);
+    ck_assert_msg(strstr(err.text, why) != NULL, "%s", err.text);
+}
+
+/* Ranks without a host get one. */
+START_TEST(test_added)
+{
+    errmsg_t err = {""};
+    boot_hosts_t *h = boot_hosts_create("a,b", "b", &err);
+
+    ck_assert_ptr_nonnull(h);
+    ck_assert_int_eq(boot_hosts_reserve(h, 1, &err), -1);
+    ck_assert_int_eq(errno, EINVAL);
+    ck_assert_int_eq(boot_hosts_reserve(h, BOOT_HOSTS_MAX + 1, &err), -1);
+    ck_assert_int_eq(errno, E2BIG);
+    ck_assert_int_eq(boot_hosts_reserve(h, 2, &err), 0);
+    adds(h, "c", ENOSPC, 0, "all 2 ranks of the session have a host");
+    ck_assert_int_eq(boot_hosts_reserve(h, 4, &err), 0);
+    ck_assert_uint_eq(boot_hosts_size(h), 4);
+    ck_assert_uint_eq(boot_hosts_listed(h), 2);
+    ck_assert_ptr_null(boot_hosts_name(h, 2));
+    ck_assert(!boot_hosts_here(h, 2));
+    ck_assert_ptr_null(boot_hosts_address(h, 2));
+    adds(h, "c", 0, 2, "");
+    adds(h, "10.0.0.4", 0, 3, "");
+    ck_assert_str_eq(boot_hosts_name(h, 2), "c");
+    ck_assert_str_eq(boot_hosts_address(h, 3), "10.0.0.4");
+    adds(h, "C", EEXIST, 2, "host C is rank 2 of the session already");
+    adds(h, "b", EEXIST, 0, "host b is rank 0");
+    adds(h, "d", ENOSPC, 0, "all 4 ranks");
+    boot_hosts_remove(h, 2);
+    adds(h, "b", EEXIST, 0, "host b is rank 0");
+    adds(h, "-oProxyCommand=x", EINVAL, 0, "is not the name of a host");
+    adds(h, "d[1-2]", EINVAL, 0, "is not the name of a host");
+    adds(h, "d[1]", EINVAL, 0, "is not the name of a host");
+    adds(h, "", EINVAL, 0, "is not the name of a host");
+    adds(h, "d", 0, 2, "");
+    boot_hosts_destroy(h);
+
+    /* One host alone: others may come. */
+    ck_assert_ptr_nonnull(h = boot_hosts_create("a", "a", &err));
+    ck_assert(!boot_hosts_several(h));
+    ck_assert_int_eq(boot_hosts_reserve(h, 2, &err), 0);
+    ck_assert(boot_hosts_several(h));
+    boot_hosts_destroy(h);
+}
+END_TEST
+
 START_TEST(test_hosts)
 {
     boot_hosts_t *h;
@@ -197,5 +255,6 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("boot_ssh", test_hosts, test_frames, test_greeting, test_args, test_explain);
+    RUN_SUITE("boot_ssh", test_hosts, test_added, test_frames, test_greeting, test_args,
+              test_explain);
 }

@@ -202,9 +202,59 @@ START_TEST(nobody)
 }
 END_TEST
 
+/* Ranks 3 to 6 have no host when the session begins, and get one later; rank 1 is started again in
+ * between. */
+START_TEST(vacant)
+{
+    struct cluster *cl;
+
+    cl_expected = 3;
+    cl = cl_create(7, "kary:2");
+    for (uint32_t i = 0; i < 7; i++)
+        cl->nodes[i].dead = i >= 3;
+    for (uint32_t i = 0; i < 3; i++)
+        ck_assert_int_eq(core_start(cl->nodes[i].core), 0);
+    cl_pump(cl);
+    for (uint32_t i = 1; i < 3; i++)
+        cl_event_links(cl, i);
+    for (uint32_t i = 1; i < 3; i++) {
+        ck_assert_int_lt(core_state(cl->nodes[0].core), CORE_READY);
+        core_local_ready(cl->nodes[i].core);
+    }
+    core_local_ready(cl->nodes[0].core);
+    cl_pump(cl);
+    expect_running(cl);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-2");
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "3-6");
+    ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "ranks 3-6 have no host yet"));
+    for (uint32_t rank = 3; rank < 5; rank++) {
+        cl_restart(cl, rank);
+        cl_pump(cl);
+        core_local_ready(cl->nodes[rank].core);
+        cl_sleep(cl, 0.1);
+        expect_parent(cl, rank, 1);
+    }
+    expect_running(cl);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "5-6");
+    ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "rank 3 came late: incarnation 1"));
+    /* The next broker of their parent does not take them for vacant. */
+    cl_kill(cl, 1);
+    cl_sleep(cl, 0.1);
+    expect_parent(cl, 3, 0);
+    start_again(cl, 1);
+    cl_sleep(cl, 0.1);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-4");
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "5-6");
+    expect_running(cl);
+    expect_routes(cl);
+    cl_expected = 0;
+    cl_free(cl);
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {nearest, chain, parent_lives, early, nobody};
+    const TTest *const tests[] = {nearest, chain, parent_lives, early, nobody, vacant};
     TCase *tc = tcase_create("core_late");
 
     tcase_set_timeout(tc, 60);

@@ -376,6 +376,7 @@ static const struct core_link_ops cl_link_ops = {.send = cl_send,
 static double cl_heal_timeout;
 static double cl_settle;
 static uint32_t cl_fanout_max;
+static uint32_t cl_expected;
 static size_t cl_event_buffer = 1000;
 
 /* Take the next frame out of the queue.  NULL: none arrives now. */
@@ -547,6 +548,7 @@ static inline struct cluster *cl_create_early(uint32_t size, const char *topolog
         cfg.heal_timeout = cl_heal_timeout;
         cfg.settle = cl_settle;
         cfg.fanout_max = cl_fanout_max;
+        cfg.expected = cl_expected;
         cfg.inflight_max = 100;
         cfg.boot_timeout = boot_timeout;
         cfg.quorum = quorum;
@@ -655,6 +657,7 @@ static inline void cl_restart_as(struct cluster *cl, uint32_t rank, bool reaches
     cfg.heal_timeout = cl_heal_timeout;
     cfg.settle = cl_settle;
     cfg.fanout_max = cl_fanout_max;
+    cfg.expected = cl_expected;
     cfg.inflight_max = 100;
     core_destroy(nd->core);
     memset(nd, 0, sizeof(*nd));

@@ -7,6 +7,9 @@
  *     gone      it has left; whoever started it (systemd, flux start --restart) starts it again
  *     returned  its incarnation is higher, and nobody else is missing any more
  *
+ * `add` asks rank 0 to start brokers on further hosts (overlay.add), all at once, and waits until
+ * those that were started are up.
+ *
  * `restore` asks the brokers above those that came back to give them their subtrees
  * (overlay.restore), and those that have taken ranks of their places (overlay.fanout-max), until a
  * round of this moves nobody: each moves a rank one step.
@@ -15,7 +18,8 @@
  * their way here (event.lost): one of the overlay may have been among them.
  *
  * Failure: `restart` stops at the first rank that cannot be asked, or does not return in time; the
- * ranks after it are as they were.  `restore` prints why a rank has not moved, and goes on.
+ * ranks after it are as they were.  `restore` prints why a rank has not moved, and goes on; so
+ * does `add` for each host.
  */
 #include "config.h"
 
@@ -23,6 +27,8 @@
 #include "cmd_session.h"
 #include "libflux/dispatch.h"
 #include "libflux/overlay_wire.h"
+#include "libidset/hostlist.h"
+#include "libutil/strvec.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -31,10 +37,11 @@
 #define TIMEOUT 60.
 #define PATIENCE 300. /* seconds for one rank */
 
-struct restart {
+struct wait {
     struct cmd *c;
     flux_t *h;
     flux_watcher_t *timer;
+    flux_handlers_t *handlers;
     double timeout;
     bool changed; /* an event of the overlay has come, or may have been lost */
     bool late;
@@ -45,7 +52,7 @@ struct restart {
 
 static void event_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 {
-    struct restart *r = arg;
+    struct wait *r = arg;
 
     r->changed = true;
     if (r->waiting)
@@ -54,16 +61,43 @@ static void event_cb(flux_t *h, const flux_msg_t *msg, void *arg)
 
 static void timer_cb(flux_reactor_t *reactor, flux_watcher_t *w, int revents, void *arg)
 {
-    struct restart *r = arg;
+    struct wait *r = arg;
 
     r->late = true;
     if (r->waiting)
         flux_reactor_stop(reactor, 0);
 }
 
+static void wait_end(struct wait *r)
+{
+    flux_watcher_destroy(r->timer);
+    flux_handlers_remove(r->handlers);
+}
+
+/* Notice changes of the overlay from now on.  wait_end() follows in any case. */
+static int wait_begin(struct wait *r)
+{
+    static const struct flux_handler tab[] = {
+        {FLUX_MSG_EVENT, "overlay.", event_cb, 0},
+        {FLUX_MSG_EVENT, "event.lost", event_cb, 0},
+        FLUX_HANDLER_END,
+    };
+    flux_future_t *f = flux_event_subscribe(r->h, "overlay.");
+    int rc = -1;
+
+    r->handlers = flux_handlers_add(r->h, tab, r);
+    r->timer = flux_timer_create(flux_get_reactor(r->h), timer_cb, r);
+    if (!r->handlers || !r->timer)
+        cmd_error(r->c, "out of memory");
+    else
+        rc = cmd_wait(r->c, f, TIMEOUT, "event.subscribe");
+    flux_future_destroy(f);
+    return rc;
+}
+
 /* Until the overlay changes, or it is too late.  -1 with an error message when the broker is lost.
  */
-static int wait_change(struct restart *r)
+static int wait_change(struct wait *r)
 {
     int rc = 0;
 
@@ -84,7 +118,7 @@ static bool whole_again(const struct session *before, const struct session *now,
            idset_subset(before->up, now->up);
 }
 
-static int wait_return(struct restart *r, const struct session *before, uint32_t rank)
+static int wait_return(struct wait *r, const struct session *before, uint32_t rank)
 {
     struct session now;
     bool over = false;
@@ -110,7 +144,7 @@ static int wait_return(struct restart *r, const struct session *before, uint32_t
 
 /* --- restart --- */
 
-static int restart_one(struct restart *r, uint32_t rank)
+static int restart_one(struct wait *r, uint32_t rank)
 {
     const struct overlay_leave in = {.reason = "flux overlay restart", .restart = true};
     struct session before;
@@ -137,28 +171,14 @@ static int restart_one(struct restart *r, uint32_t rank)
     return rc;
 }
 
-static int restart_all(struct restart *r, const idset_t *ranks)
+static int restart_all(struct wait *r, const idset_t *ranks)
 {
-    static const struct flux_handler tab[] = {
-        {FLUX_MSG_EVENT, "overlay.", event_cb, 0},
-        {FLUX_MSG_EVENT, "event.lost", event_cb, 0},
-        FLUX_HANDLER_END,
-    };
-    flux_handlers_t *handlers = flux_handlers_add(r->h, tab, r);
-    flux_future_t *f = flux_event_subscribe(r->h, "overlay.");
-    int rc = -1;
+    int rc = wait_begin(r);
 
-    r->timer = flux_timer_create(flux_get_reactor(r->h), timer_cb, r);
-    if (!handlers || !r->timer)
-        cmd_error(r->c, "out of memory");
-    else
-        rc = cmd_wait(r->c, f, TIMEOUT, "event.subscribe");
     for (uint32_t rank = idset_first(ranks); rc == 0 && rank != IDSET_NONE;
          rank = idset_next(ranks, rank))
         rc = restart_one(r, rank);
-    flux_future_destroy(f);
-    flux_watcher_destroy(r->timer);
-    flux_handlers_remove(handlers);
+    wait_end(r);
     return rc < 0 ? CMD_FAIL : CMD_OK;
 }
 
@@ -177,7 +197,7 @@ static const struct cmd_usage restart_usage = {
 
 static int cmd_overlay_restart(struct cmd *c, int argc, char **argv)
 {
-    struct restart r = {.c = c, .timeout = PATIENCE};
+    struct wait r = {.c = c, .timeout = PATIENCE};
     const char *val;
     idset_t *ranks;
     int key, rc;
@@ -305,7 +325,144 @@ static int cmd_overlay_restore(struct cmd *c, int argc, char **argv)
     return rc;
 }
 
+/* --- add --- */
+
+struct adding {
+    struct wait w;
+    strvec_t *hosts;
+    flux_future_t **asked; /* one for each host */
+    uint32_t *ranks;       /* IDSET_NONE: its broker was not started, or is up */
+    size_t left;           /* others */
+    int failed;
+};
+
+static int add_name(const char *name, void *arg)
+{
+    return strvec_add(arg, name);
+}
+
+/* Ask for all hosts, and take the answers. */
+static int ask_hosts(struct adding *a)
+{
+    size_t n = strvec_count(a->hosts);
+
+    a->asked = calloc(n, sizeof(a->asked[0]));
+    a->ranks = calloc(n, sizeof(a->ranks[0]));
+    if (!a->asked || !a->ranks)
+        return cmd_error(a->w.c, "out of memory for %zu hosts", n);
+    for (size_t i = 0; i < n; i++) {
+        const struct overlay_add in = {strvec_at(a->hosts, i)};
+
+        a->asked[i] =
+            flux_rpc_struct(a->w.h, "overlay.add", &overlay_add_schema, &in, FLUX_NODEID_ROOT, 0);
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct overlay_added out;
+
+        a->ranks[i] = IDSET_NONE;
+        if (cmd_wait_struct(a->w.c, a->asked[i], a->w.timeout, "the broker", &overlay_added_schema,
+                            &out) < 0) {
+            a->failed++;
+            continue;
+        }
+        a->ranks[i] = out.rank;
+        a->left++;
+    }
+    return CMD_OK;
+}
+
+/* Print which of them are up now. */
+static int note_up(struct adding *a)
+{
+    struct session now;
+
+    if (session_query(a->w.c, &now, false) < 0)
+        return -1;
+    for (size_t i = 0; i < strvec_count(a->hosts); i++) {
+        if (a->ranks[i] == IDSET_NONE || !idset_test(now.up, a->ranks[i]))
+            continue;
+        printf("rank %u on host %s is up\n", a->ranks[i], strvec_at(a->hosts, i));
+        a->ranks[i] = IDSET_NONE;
+        a->left--;
+    }
+    fflush(stdout);
+    session_clear(&now);
+    return 0;
+}
+
+static int add_all(struct adding *a)
+{
+    struct wait *w = &a->w;
+    int rc = wait_begin(w);
+
+    if (rc == 0 && ask_hosts(a) != CMD_OK)
+        rc = -1;
+    if (rc == 0 && isfinite(w->timeout))
+        flux_timer_start(w->timer, w->timeout, 0.);
+    w->changed = false;
+    while (rc == 0 && a->left > 0 && (rc = note_up(a)) == 0 && a->left > 0 && !w->late)
+        rc = wait_change(w);
+    for (size_t i = 0; rc == 0 && a->left > 0 && i < strvec_count(a->hosts); i++) {
+        if (a->ranks[i] == IDSET_NONE)
+            continue;
+        cmd_error(w->c,
+                  "rank %u on host %s is not up after %g s (--timeout): see the messages of flux "
+                  "start",
+                  a->ranks[i], strvec_at(a->hosts, i), w->timeout);
+        a->failed++;
+    }
+    wait_end(w);
+    for (size_t i = 0; a->asked && i < strvec_count(a->hosts); i++)
+        flux_future_destroy(a->asked[i]);
+    free(a->asked);
+    free(a->ranks);
+    return rc < 0 || a->failed > 0 ? CMD_FAIL : CMD_OK;
+}
+
+static const struct cmd_opt add_opts[] = {
+    {'t', "timeout", "DURATION", "time for the brokers to join (default: 5m)"},
+    CMD_OPT_END,
+};
+static const struct cmd_usage add_usage = {
+    "[OPTION...] HOST...",
+    "Start brokers on these hosts (node[4-7]) for ranks of the session that have no host yet, and\n"
+    "wait until they are up. The session was started by flux start with --hosts, and with a "
+    "--size\n"
+    "that is larger than the number of these.",
+    add_opts,
+    NULL,
+    0,
+};
+
+static int cmd_overlay_add(struct cmd *c, int argc, char **argv)
+{
+    struct adding a = {.w = {.c = c, .timeout = PATIENCE}, .hosts = strvec_create()};
+    const char *val;
+    int key, rc = CMD_OK;
+    errmsg_t err = {"out of memory"};
+
+    while ((key = cmd_option(c, &add_usage, argc, argv, &val)) > 0) {
+        if (cmd_parse_duration(c, "--timeout", val, &a.w.timeout) < 0)
+            rc = CMD_USAGE;
+    }
+    if (key < 0)
+        rc = cmd_option_exit(key);
+    else if (rc == CMD_OK && argc == c->optind)
+        rc = cmd_usage_error(c, "an argument HOST is required");
+    for (int i = c->optind; key == 0 && rc == CMD_OK && i < argc; i++) {
+        if (hostlist_walk(argv[i], add_name, a.hosts, &err) < 0)
+            rc = cmd_usage_error(c, "%s: %s", argv[i], err.text);
+    }
+    if (key == 0 && rc == CMD_OK && strvec_count(a.hosts) == 0)
+        rc = cmd_usage_error(c, "the list of hosts is empty");
+    if (key == 0 && rc == CMD_OK)
+        rc = (a.w.h = cmd_handle(c)) ? add_all(&a) : CMD_FAIL;
+    strvec_destroy(a.hosts);
+    return rc;
+}
+
 static const struct cmd_sub subs[] = {
+    {"add", cmd_overlay_add, "[OPTION...] HOST...", "start brokers on further hosts"},
     {"restart", cmd_overlay_restart, "[OPTION...] RANKS", "restart brokers one by one"},
     {"restore", cmd_overlay_restore, "[RANKS]", "give brokers that came back their subtrees"},
     CMD_SUB_END,

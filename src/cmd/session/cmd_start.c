@@ -41,7 +41,9 @@ enum {
 };
 
 static const struct cmd_opt opts[] = {
-    {'s', "size", "N", "start N brokers on this host"},
+    {'s', "size", "N",
+     "start N brokers on this host; with --hosts: the session can have\n"
+     "N brokers (flux overlay add)"},
     {'t', "topology", "SPEC", "shape of the tree: kary:K, binary, flat, chain, or a file"},
     {'S', "set", "NAME=VALUE", "set an attribute of all brokers (repeatable)"},
     {OPT_BOOT, "boot", "METHOD",
@@ -85,6 +87,7 @@ struct start {
     const char *topology;
     const char *wrap;
     const char *hosts; /* NULL: not said */
+    size_t count;      /* ... and their number */
     const char *ssh;   /* "": the default; NULL: not said */
     const char *boot;
     bool restart;
@@ -116,7 +119,6 @@ static int option(struct cmd *c, struct start *st, int key, const char *val)
 {
     char name[128];
     errmsg_t err;
-    size_t count;
 
     switch (key) {
     case 's':
@@ -144,7 +146,7 @@ static int option(struct cmd *c, struct start *st, int key, const char *val)
         st->boot = val;
         return set_attr(c, st, "boot.method", val);
     case OPT_HOSTS:
-        if (hostlist_check(val, &count, &err) < 0)
+        if (hostlist_check(val, &st->count, &err) < 0)
             return cmd_usage_error(c, "--hosts=%s: %s", val, err.text);
         st->hosts = val;
         return CMD_OK;
@@ -179,9 +181,14 @@ static int check(struct cmd *c, const struct start *st)
 
     if (st->ssh && !st->hosts)
         return cmd_usage_error(c, "--ssh requires --hosts: it is how other hosts are reached");
-    if (st->hosts && (st->size > 0 || st->boot))
+    if (st->hosts && st->boot)
+        return cmd_usage_error(c, "--hosts cannot be combined with --boot");
+    if (st->hosts && (st->wrap || st->restart))
         return cmd_usage_error(c, "--hosts cannot be combined with --%s",
-                               st->size > 0 ? "size" : "boot");
+                               st->wrap ? "wrap" : "restart");
+    if (st->hosts && st->size > 0 && st->size < st->count)
+        return cmd_usage_error(c, "--size=%u is less than the number of hosts (--hosts), %zu",
+                               st->size, st->count);
     if (st->wrap && st->size == 0)
         return cmd_usage_error(
             c, "--wrap requires --size: it applies to brokers that this command starts");
@@ -207,6 +214,8 @@ static int become_broker(struct cmd *c, struct start *st, char **command)
         if (!ssh || !*ssh)
             ssh = getenv("FLUX_SSH");
         rc = strvec_addf(st->args, "--hosts=%s", st->hosts);
+        if (rc == 0 && st->size > 0)
+            rc = strvec_addf(st->args, "--nursery=%u", st->size);
         if (rc == 0)
             rc = strvec_addf(st->args, "--ssh=%s", ssh && *ssh ? ssh : "ssh");
     } else if (st->size > 1)

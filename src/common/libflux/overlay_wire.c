@@ -154,6 +154,18 @@ static const struct flux_field heard_ago_fields[] = {
 const struct flux_schema overlay_heard_ago_schema =
     FLUX_SCHEMA(struct overlay_heard_ago, heard_ago_fields);
 
+static const struct flux_field add_fields[] = {
+    FLUX_FIELD_STR(struct overlay_add, host, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema overlay_add_schema = FLUX_SCHEMA(struct overlay_add, add_fields);
+
+static const struct flux_field added_fields[] = {
+    FLUX_FIELD_U32(struct overlay_added, rank, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema overlay_added_schema = FLUX_SCHEMA(struct overlay_added, added_fields);
+
 static const struct flux_field address_fields[] = {
     FLUX_FIELD_STR(struct overlay_address, tree, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
@@ -189,6 +201,11 @@ const struct flux_method overlay_methods[] = {
      .request = &overlay_leave_schema,
      .gives = "empty object",
      .what = "leave the session when no job runs here any more; restart: to be started again"},
+    {.topic = "overlay.add",
+     .request = &overlay_add_schema,
+     .response = &overlay_added_schema,
+     .what = "to rank 0: start a broker on this host, for the first rank that has none; the answer "
+             "comes when it has been started"},
     {.topic = "overlay.restore",
      .request = &overlay_restore_schema,
      .response = &overlay_restored_schema,

@@ -141,6 +141,17 @@ struct overlay_heard_ago {
 };
 extern const struct flux_schema overlay_heard_ago_schema;
 
+/* The request overlay.add to rank 0: start a broker on this host, for a rank that has none yet. */
+struct overlay_add {
+    const char *host;
+};
+extern const struct flux_schema overlay_add_schema;
+
+struct overlay_added {
+    uint32_t rank; /* it will have this rank when it has joined */
+};
+extern const struct flux_schema overlay_added_schema;
+
 /* The request overlay.address to the successor on the ring. */
 struct overlay_address {
     const char *tree; /* where its neighbors connect to it */

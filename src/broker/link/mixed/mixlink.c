@@ -17,6 +17,8 @@
  *    that of this broker     is another user's             -          ZeroMQ; the reason is logged
  *    that of this broker     nobody listens there          listens    ZeroMQ; the reason is logged
  *    that of this broker     nobody listens there          does not   not decided: checked again
+ *    address not known yet   -                             -          not decided, and lost: until
+ *                                                                     the core names one (again)
  *
  * A socket cannot be reached, for example, from a container that shares the network of its host,
  * but not its directories.  A broker listens on its UNIX socket before it listens on its port, so a
@@ -661,6 +663,10 @@ static int decide(struct outbound *out, errmsg_t *err)
     mixlink_t *m = out->m;
     int rc;
 
+    if (!out->address.remote[0]) { /* not known yet: decide_later() reports that */
+        flux_timer_start(out->retry, 0., 0.);
+        return 0;
+    }
     if (!(out->by = choose(m, &out->address, out->why))) {
         out->pause = out->pause < PAUSE_MIN ? PAUSE_MIN : out->pause * 2;
         if (out->pause > PAUSE_MAX)
@@ -680,6 +686,10 @@ static void decide_later(struct outbound *out)
 {
     errmsg_t err;
 
+    if (!out->address.remote[0]) {
+        core_peer_lost(out->m->core, out->plane, out->rank, "its host is not known yet");
+        return;
+    }
     if (decide(out, &err) < 0) {
         mix_log(out->m, LOG_ERR, err.text);
         core_peer_lost(out->m->core, out->plane, out->rank, err.text);

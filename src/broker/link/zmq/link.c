@@ -420,6 +420,7 @@ int link_start(void *arg, errmsg_t *err)
         return errmsg_fail(err, errno, "cannot watch the broker's sockets: %s", strerror(errno));
     l->started = true;
     core_set_link(l->core, &link_ops, l);
+    link_out_start(l);
     return 0;
 }
 

@@ -74,7 +74,7 @@ static int connect_source(struct link_source *src, const char *uri, const char *
         link_set_keepalive(l, src->sock) < 0 ||
         link_set_int(src->sock, ZMQ_RECONNECT_IVL, RETRY_MS) < 0 ||
         link_set_int(src->sock, ZMQ_RECONNECT_IVL_MAX, RETRY_MAX_MS) < 0 ||
-        zmq_connect(src->sock, uri) < 0)
+        (uri[0] && zmq_connect(src->sock, uri) < 0))
         return errmsg_fail(err, errno, "cannot connect to %s: %s", uri, zmq_strerror(errno));
     if (!(src->uri = strdup(uri)))
         return errmsg_fail(err, ENOMEM, "out of memory while connecting to %s", uri);
@@ -212,9 +212,20 @@ int link_connect(void *arg, enum core_plane plane, uint32_t rank, const char *tr
         .rank = rank, .tree = tree_uri, .event = event_uri, .key = public_key};
     struct link_peer **slot = plane == CORE_RING ? &l->next : &l->parent;
 
+    /* A neighbor without an address is lost as soon as the link is started (link_out_start). */
     if (*slot)
         return errmsg_fail(err, EINVAL, "this broker is already connected to %s", tree_uri);
     return (*slot = connect_to(l, plane, &card, false, err)) ? 0 : -1;
+}
+
+void link_out_start(link_t *l)
+{
+    struct link_peer *const peers[] = {l->parent, l->next};
+
+    for (size_t i = 0; i < sizeof(peers) / sizeof(peers[0]); i++) {
+        if (peers[i] && !peers[i]->source->uri[0])
+            link_peer_fail(peers[i], "its host is not known yet");
+    }
 }
 
 int link_again(void *arg, enum core_plane plane, uint32_t rank, const char *tree)
@@ -238,7 +249,7 @@ int link_again(void *arg, enum core_plane plane, uint32_t rank, const char *tree
     }
     free(p->source->uri);
     p->source->uri = uri;
-    if (link_set_ipv6(p->source->sock, uri) < 0)
+    if (!uri[0] || link_set_ipv6(p->source->sock, uri) < 0)
         return -1;
     begin_attempt(p, id);
     if (zmq_setsockopt(p->source->sock, ZMQ_ROUTING_ID, id, sizeof(id)) < 0 ||
@@ -257,7 +268,9 @@ static struct link_peer *connect_by_card(link_t *l, const struct control_card *c
     char *tree = strdup(card->tree);
     struct link_peer *p = NULL;
 
-    if (tree) {
+    if (!card->tree[0] || !card->event[0]) {
+        errmsg_fail(err, EINVAL, "the address of rank %u is not known", card->rank);
+    } else if (tree) {
         link_trim(tree);
         part.tree = tree;
         p = connect_to(l, CORE_TREE, &part, true, err);

@@ -207,6 +207,7 @@ void link_source_discard(struct link_source *src);
 int link_connect(void *arg, enum core_plane plane, uint32_t rank, const char *tree_uri,
                  const char *event_uri, const char *public_key, errmsg_t *err);
 int link_again(void *arg, enum core_plane plane, uint32_t rank, const char *tree);
+void link_out_start(link_t *l); /* the link has been started */
 int link_move(void *arg, const struct control_card *card, errmsg_t *err);
 int link_beside(void *arg, const struct control_card *card, errmsg_t *err);
 void link_swap(void *arg, uint32_t rank);

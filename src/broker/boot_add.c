@@ -1,0 +1,263 @@
+/* boot_add.c - hosts that are added to a running session (see the header).
+ *
+ * Purpose: `flux start --hosts` has started the brokers, and waits for their end.  It can start
+ * more of them, for ranks that have no host yet, but has no connection to the session; its child,
+ * the broker of rank 0, has a socketpair to it for that purpose.
+ *
+ *     flux overlay add      rank 0                       flux start             new broker
+ *          | overlay.add        |                             |                      |
+ *          |------------------->| ADD                         |                      |
+ *          |                    |---------------------------->| ssh                  |
+ *          |                    |                             |--------------------->|
+ *          |                    |                       ADDED |<---- greeting -------|
+ *          |<-------------------|<----------------------------|                      |
+ *          |                    |                             |         joins as any broker that
+ *          |                    |                             |         comes late (core_late.c)
+ *
+ * Invariants:
+ *  1. Each request is answered once: by the result for its host, or with an error when the
+ *     connection ends.
+ *  2. At most WAITING_MAX requests wait for results.
+ *  3. `flux start` decides: it knows which ranks have hosts.
+ *
+ * Failure: a frame that cannot be read ends the connection; the session goes on without it.
+ */
+#include "config.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "boot_add.h"
+#include "boot_ssh_wire.h"
+#include "libflux/dispatch.h"
+#include "libflux/overlay_wire.h"
+#include "libutil/buf.h"
+#include "libutil/list.h"
+
+#define WAITING_MAX 1024
+#define READ_SIZE 4096
+
+struct waiting {
+    struct list_node node;
+    flux_msg_t *req;
+    char *host;
+};
+
+struct boot_add {
+    core_t *core;
+    int fd; /* -1: none, or it has ended */
+    flux_watcher_t *w;
+    flux_handlers_t *handlers;
+    buf_t *in;
+    struct list_node waiting;
+    unsigned count;
+};
+
+/* --- the connection --- */
+
+static const struct flux_field request_fields[] = {
+    FLUX_FIELD_STR(struct boot_add_request, host, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema boot_add_request_schema =
+    FLUX_SCHEMA(struct boot_add_request, request_fields);
+
+static const struct flux_field result_fields[] = {
+    FLUX_FIELD_STR(struct boot_add_result, host, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct boot_add_result, rank, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_INT(struct boot_add_result, errnum, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct boot_add_result, text, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema boot_add_result_schema =
+    FLUX_SCHEMA(struct boot_add_result, result_fields);
+
+int boot_add_send(int fd, char type, const struct flux_schema *schema, const void *in)
+{
+    char header[BOOT_FRAME_HEADER];
+    char *json = flux_schema_encode(schema, in);
+    struct iovec iov[2] = {{header, sizeof(header)}, {json, json ? strlen(json) : 0}};
+    struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
+    ssize_t n = -1;
+
+    if (json && iov[1].iov_len > BOOT_ADD_FRAME_MAX)
+        errno = EMSGSIZE;
+    else if (json) {
+        boot_frame_header(header, type, iov[1].iov_len);
+        n = sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+    if (n >= 0 && (size_t)n < sizeof(header) + iov[1].iov_len) {
+        shutdown(fd, SHUT_RDWR); /* the rest cannot follow */
+        errno = EPIPE;
+        n = -1;
+    }
+    free(json);
+    return n < 0 ? -1 : 0;
+}
+
+/* --- requests --- */
+
+static void forget(boot_add_t *a, struct waiting *w)
+{
+    list_remove(&w->node);
+    a->count--;
+    flux_msg_destroy(w->req);
+    free(w->host);
+    free(w);
+}
+
+static void close_connection(boot_add_t *a)
+{
+    struct list_node *n;
+
+    flux_watcher_destroy(a->w);
+    a->w = NULL;
+    if (a->fd >= 0)
+        close(a->fd);
+    a->fd = -1;
+    while ((n = list_first(&a->waiting))) {
+        struct waiting *w = list_entry(n, struct waiting, node);
+
+        flux_respond_error(core_handle(a->core), w->req, EHOSTUNREACH,
+                           "host %.64s was not added: flux start does not answer any longer",
+                           w->host);
+        forget(a, w);
+    }
+}
+
+static void result(boot_add_t *a, const struct boot_add_result *res)
+{
+    const struct overlay_added out = {res->rank};
+
+    LIST_FOREACH_SAFE(n, tmp, &a->waiting)
+    {
+        struct waiting *w = list_entry(n, struct waiting, node);
+
+        if (strcmp(w->host, res->host) != 0)
+            continue;
+        if (res->errnum)
+            flux_respond_error(core_handle(a->core), w->req, res->errnum, "%s", res->text);
+        else
+            flux_respond_struct(core_handle(a->core), w->req, &overlay_added_schema, &out);
+        forget(a, w);
+        return;
+    }
+}
+
+/* -1: it cannot be read. */
+static int take_frame(boot_add_t *a, const struct boot_frame *f)
+{
+    struct boot_add_result res = {0};
+    errmsg_t err;
+    json_t *owner = f->type == BOOT_FRAME_ADDED
+                        ? flux_schema_decode(&boot_add_result_schema, f->data, f->len, &res, &err)
+                        : NULL;
+
+    if (owner)
+        result(a, &res);
+    json_decref(owner);
+    return owner ? 0 : -1;
+}
+
+static void readable_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    boot_add_t *a = arg;
+    void *p = buf_reserve(a->in, READ_SIZE);
+    ssize_t n = p ? read(a->fd, p, READ_SIZE) : -1;
+    struct boot_frame f;
+    size_t used;
+    int rc = n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)) ? 0 : -1;
+
+    (void)r, (void)w, (void)revents;
+    if (n > 0)
+        buf_commit(a->in, (size_t)n);
+    while (rc >= 0 && (rc = boot_frame_first(buf_data(a->in), buf_len(a->in), &f, &used)) == 1) {
+        rc = take_frame(a, &f);
+        buf_consume(a->in, used);
+    }
+    if (rc < 0)
+        close_connection(a);
+}
+
+static void add_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    boot_add_t *a = arg;
+    struct overlay_add in = {NULL};
+    struct boot_add_request out;
+    struct waiting *w;
+    json_t *owner;
+
+    if (flux_request_decode(h, req, &overlay_add_schema, &in, &owner) < 0)
+        return;
+    out.host = in.host;
+    if (!core_is_root(a->core))
+        flux_respond_error(h, req, EINVAL, "hosts are added at rank 0, not at rank %u",
+                           core_rank(a->core));
+    else if (a->fd < 0)
+        flux_respond_error(h, req, ENOTSUP,
+                           "no host can be added to this session: it was not started by flux start "
+                           "with --hosts and a larger --size");
+    else if (a->count >= WAITING_MAX)
+        flux_respond_error(h, req, EAGAIN, "%u hosts are being added: try again later", a->count);
+    else if (!(w = calloc(1, sizeof(*w))) || !(w->host = strdup(in.host))) {
+        free(w);
+        flux_respond_error(h, req, ENOMEM, "rank 0 is out of memory for host %.64s", in.host);
+    } else {
+        w->req = flux_msg_incref((flux_msg_t *)req);
+        list_init(&w->node);
+        list_append(&a->waiting, &w->node);
+        a->count++;
+        if (boot_add_send(a->fd, BOOT_FRAME_ADD, &boot_add_request_schema, &out) < 0) {
+            flux_respond_error(h, req, errno, "host %.64s was not added: %s", in.host,
+                               strerror(errno));
+            forget(a, w);
+        }
+    }
+    json_decref(owner);
+}
+
+/* --- start and end --- */
+
+boot_add_t *boot_add_create(core_t *core, int fd)
+{
+    static const struct flux_handler handlers[] = {
+        {FLUX_MSG_REQUEST, "overlay.add", add_cb, 0},
+        FLUX_HANDLER_END,
+    };
+    boot_add_t *a = calloc(1, sizeof(*a));
+
+    if (!a) {
+        if (fd >= 0)
+            close(fd);
+        return NULL;
+    }
+    a->core = core;
+    a->fd = fd;
+    list_init(&a->waiting);
+    if (!(a->in = buf_create(0)) ||
+        !(a->handlers = flux_handlers_add(core_handle(core), handlers, a)) ||
+        (fd >= 0 && !(a->w = flux_fd_watcher_create(core_reactor(core), fd, FLUX_POLLIN,
+                                                    readable_cb, a)))) {
+        boot_add_destroy(a);
+        errno = ENOMEM;
+        return NULL;
+    }
+    if (a->w)
+        flux_watcher_start(a->w);
+    return a;
+}
+
+void boot_add_destroy(boot_add_t *a)
+{
+    int saved = errno;
+
+    if (!a)
+        return;
+    close_connection(a);
+    flux_handlers_remove(a->handlers);
+    buf_destroy(a->in);
+    free(a);
+    errno = saved;
+}

@@ -1,0 +1,43 @@
+/* Hosts that are added to a running session: the request overlay.add, and its way to `flux start`,
+ * which starts the brokers.
+ *
+ * Thread rules: belongs to the broker's main thread.
+ */
+#ifndef BROKER_BOOT_ADD_H
+#define BROKER_BOOT_ADD_H
+
+#include "core.h"
+#include "libschema/schema.h"
+#include "libutil/errmsg.h"
+
+typedef struct boot_add boot_add_t;
+
+/* Serve overlay.add.  `fd`: the connection to `flux start` (taken over); -1: there is none, and
+ * every request fails.  NULL with errno. */
+boot_add_t *boot_add_create(core_t *core, int fd);
+/* Requests that are not answered yet get an error.  NULL-safe, keeps errno. */
+void boot_add_destroy(boot_add_t *a);
+
+/* --- the connection, for both ends --- */
+
+/* Frames of boot_ssh_wire.h, with JSON of one of these structs. */
+#define BOOT_ADD_FRAME_MAX 4096 /* bytes of data */
+
+/* Pointers refer to the decoded message. */
+struct boot_add_request {
+    const char *host;
+};
+extern const struct flux_schema boot_add_request_schema;
+
+struct boot_add_result {
+    const char *host;
+    uint32_t rank;
+    int errnum; /* 0: its broker has been started */
+    const char *text;
+};
+extern const struct flux_schema boot_add_result_schema;
+
+/* Send a frame; does not block.  -1 with errno: it was not sent. */
+int boot_add_send(int fd, char type, const struct flux_schema *schema, const void *in);
+
+#endif
