@@ -9,7 +9,9 @@
  *  3. In the end every reader knows those writers that are there, and no other; every writer knows
  *     the policy and the switch of each reader, the pause and the limit of its stream.
  *  4. No writer begins with a step that one of its rank had counted before, and no rank is given an
- *     epoch twice, as long as the stream exists.
+ *     epoch twice, as long as the stream exists.  If members of groups stay, a writer begins at
+ *     most with the step that the one before it had counted as needed by them, and in the end knows
+ *     them all.
  *  5. A request is refused only for what really stands in its way.
  *
  * One whose request has ended because a broker on its way was lost sends it again, as libstream

@@ -58,7 +58,8 @@ struct flux_stream_opts {
     /* Writer: readers to wait for (0).  If one of these stayed when an earlier writer of this rank
      * had gone, the first step is the one after the last complete step that they have had, which
      * the session does not know of a writer that was killed.  The only writer of a stream that
-     * continues it waits for all readers that stay, at most 2 seconds, also without this. */
+     * continues it waits for all readers that stay, at most 2 seconds, also without this.  Members
+     * of groups that stay are awaited in any case: see `stay`. */
     uint32_t readers;
     /* Writer: evict readers that make it wait for this many seconds without releasing a step
      * (never); number of steps kept for later readers (0, at most 512). */
@@ -114,7 +115,9 @@ struct flux_stream_opts {
     void *arg;
     /* Reader: when a writer has closed its end, or died, wait for a writer that takes its rank, and
      * continue with its steps, whose numbers are larger than all before.  The stream ends only when
-     * it is removed. */
+     * it is removed.  If members of a group stay, that writer begins with the first step that the
+     * group still needs, and no number comes to two members that live; steps are handed out when
+     * all of these members have ended what they had. */
     bool stay;
     /* Transforms of the steps, separated by '|': each is a file in Lua, if its name ends with
      * ".lua", or else a shared object FILE[:ARGUMENT] (flux/stream_transform.h), which nobody but
