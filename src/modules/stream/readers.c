@@ -4,6 +4,10 @@
  * each writer that joins or leaves; the reader is notified in turn with other readers and other
  * work, in one response or several.  Once a second a reader that takes steps reports its progress.
  *
+ * Transforms: those that are attached to one reader are sent to it at once.  Those for all readers
+ * are passed on as changes of the writers are, each reader in its turn, and with the first message
+ * to a reader that joins later.
+ *
  * Demands: two properties of a reader may change while it reads.  A request sets its policy; the
  * event stream.switch turns it on or off if it has named this switch (switches.c).  The writers are
  * notified of the change (stream.c) and carry it out.  A reader chooses its number itself, at

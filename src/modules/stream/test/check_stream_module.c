@@ -710,6 +710,49 @@ START_TEST(attached)
 }
 END_TEST
 
+static int attach_all(struct bed *b, const char *transforms)
+{
+    char json[200];
+
+    snprintf(json, sizeof(json), "{\"name\":\"s\",\"readers\":true,\"transforms\":\"%s\"}",
+             transforms);
+    return ask(b, "stream.attach", 99, 0, json);
+}
+
+/* Transforms for all readers, with or without writers; one that comes later has what there is, and
+ * one that comes after they were taken away keeps its own. */
+START_TEST(attached_all)
+{
+    struct bed *b = bed_create();
+    uint32_t first;
+
+    read_stream(b, 5, "s", "");
+    first = b->tag;
+    settle(b);
+    ck_assert_uint_eq(b->peers[first].told, 0);
+    ck_assert_int_eq(attach_all(b, "a.lua"), 0);
+    settle(b);
+    ck_assert_uint_eq(b->peers[first].told, 1);
+    ck_assert(says(b, "\"writers\":[],\"size\":0,\"off\":false,\"attached\":1,\"transforms\":"
+                      "\"a.lua\""));
+    write_stream(b, 1, "s", 0, 1);
+    settle(b);
+    read_stream(b, 6, "s", "");
+    settle(b);
+    ck_assert_uint_eq(b->peers[first + 2].told, 1);
+    ck_assert(says(b, "\"attached\":1,\"transforms\":\"a.lua\""));
+    ck_assert_int_eq(attach(b, first, "b.lua"), 0);
+    ck_assert(says(b, "\"attached\":2,\"transforms\":\"b.lua\""));
+    ck_assert_int_eq(attach_all(b, ""), 0);
+    settle(b);
+    ck_assert(says(b, "\"transforms\":\"\""));
+    read_stream(b, 7, "s", "");
+    settle(b);
+    ck_assert(!says(b, "attached"));
+    bed_free(b);
+}
+END_TEST
+
 #define MANY 3000
 
 /* Many writers: it takes many turns to notify the readers of them, to notify them of a pause, and
@@ -991,5 +1034,6 @@ END_TEST
 int main(void)
 {
     RUN_SUITE("stream module", formats, record_formats, format_shares, shares, epochs, late_tasks,
-              queues, needs, attached, many_writers, many_readers, list_meanwhile, away, chance);
+              queues, needs, attached, attached_all, many_writers, many_readers, list_meanwhile,
+              away, chance);
 }
