@@ -238,8 +238,8 @@ boot_add_t *boot_add_create(core_t *core, int fd)
     list_init(&a->waiting);
     if (!(a->in = buf_create(0)) ||
         !(a->handlers = flux_handlers_add(core_handle(core), handlers, a)) ||
-        (fd >= 0 && !(a->w = flux_fd_watcher_create(core_reactor(core), fd, FLUX_POLLIN,
-                                                    readable_cb, a)))) {
+        (fd >= 0 &&
+         !(a->w = flux_fd_watcher_create(core_reactor(core), fd, FLUX_POLLIN, readable_cb, a)))) {
         boot_add_destroy(a);
         errno = ENOMEM;
         return NULL;

@@ -27,11 +27,7 @@
  *     all have passed the barrier.  A running session copes with the death; it is only reported,
  *     or, with `restart`, another broker of its rank is forked: after AGAIN_MIN seconds, and after
  *     up to AGAIN_MAX if brokers of its rank fail repeatedly (boot_late.h: its PMI).
- *     With `quorum`, a host on which no broker can be started does not end the session: the rank is
- *     absent, and PMI's barrier completes without it; once the barrier is over, ssh is tried again,
- *     after LATER_MIN seconds and then after up to LATER_MAX.  Nor does a running session end if an
- *     ssh connection is lost: the broker behind it goes on.  A rank without a host enters the
- *     barrier likewise; when a host is added (boot_add.h), ssh is tried once.
+ *     Ranks may also be absent, or without a host (boot_nursery_ssh.c).
  *  4. One pmi_server holds PMI's pairs for all ranks.  Its sockets block, so it waits for a client
  *     that does not read: brokers read their answers before they do anything else.
  *     Connections to ssh never block (boot_ssh.c).
@@ -54,15 +50,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "boot_add.h"
 #include "boot_dir.h"
-#include "boot_late.h"
-#include "boot_nursery.h"
+#include "boot_nursery_private.h"
 #include "boot_private.h"
-#include "boot_ssh_wire.h"
 #include "broker.h"
-#include "libpmi/pmi_server.h"
-#include "libutil/buf.h"
 #include "libutil/clock.h"
 #include "libutil/invariant.h"
 #include "libutil/strutil.h"
@@ -76,65 +67,9 @@
 #define ERR_SLOT (UINT64_C(1) << 32) /* added to the rank: standard error of ssh */
 #define AGAIN_MIN 0.1
 #define AGAIN_MAX 10.
-#define LATER_MIN 1.
-#define LATER_MAX 60.
 #define STEADY 30. /* seconds after which a rank no longer counts as failing repeatedly */
 
-enum phase { SERVE, GRACE, TERM, KILL };
-
-struct child {
-    pid_t pid;           /* 0: gone */
-    int fd;              /* our end of the PMI socket; -1: closed */
-    bool absent;         /* no broker could be started on its host, or it has none */
-    bool added;          /* its host was added, or is to be: it had none at first ... */
-    bool adding;         /* ... and rank 0 waits for the result */
-    boot_ssh_t *ssh;     /* of a broker on another host, and pid is that of ssh; else NULL */
-    boot_dialog_t *late; /* of a broker that is started again, or late; NULL: the common server's */
-    double began;        /* when it was forked */
-    double pause;        /* pause before the fork; 0: it is the first broker of its rank */
-    double again;        /* time at which another broker is to be forked; 0: never */
-};
-
-struct nursery {
-    const struct nursery_config *cfg;
-    double grace;
-    char rundir[BOOT_PATH_MAX];
-    struct child *child;
-    uint32_t left;      /* children that are alive */
-    uint32_t absent;    /* of those that have had a host from the start */
-    uint32_t finalized; /* children that have finalized PMI */
-    bool met;           /* all brokers have passed PMI's barrier */
-    struct pmi_server *pmi;
-    boot_late_t *late; /* keeps the exchange if brokers may start late */
-    int epfd, sigfd;
-    int add[2]; /* connection to rank 0 (boot_add.h), and its end of it; -1: none */
-    buf_t *add_in;
-    sigset_t signals, old_signals;
-    enum phase phase;
-    double deadline; /* of the phase; 0: none */
-    unsigned interrupts;
-    int interrupt; /* the first signal */
-    bool failed;
-    bool complained;
-    bool had_children; /* this process had children before it became a nursery */
-    bool orphans;      /* rank 0 was killed: its descendants may still run */
-    int exit_code;
-};
-
-static const char *prefix(const struct nursery *n)
-{
-    return n->cfg->prefix ? n->cfg->prefix : "flux-broker";
-}
-
 #define ORPHANS 1.
-#define SAY(n, ...) \
-    (fprintf(stderr, "%s: ", prefix(n)), fprintf(stderr, __VA_ARGS__), fputc('\n', stderr))
-
-/* Ranks that have a host from the start. */
-static uint32_t first_size(const struct nursery *n)
-{
-    return n->cfg->ssh ? boot_hosts_listed(n->cfg->ssh->hosts) : n->cfg->size;
-}
 
 static bool is_here(const struct nursery *n, uint32_t rank)
 {
@@ -201,12 +136,12 @@ static void enter(struct nursery *n, enum phase phase)
 }
 
 /* Does the death of one broker end the session? */
-static bool fragile(const struct nursery *n)
+bool nursery_fragile(const struct nursery *n)
 {
     return n->finalized == 0 && !(n->met && n->cfg->tolerant);
 }
 
-static void give_up(struct nursery *n)
+void nursery_give_up(struct nursery *n)
 {
     n->failed = true;
     if (n->exit_code == 0)
@@ -251,7 +186,7 @@ static void pmi_barrier(void *arg, const void *blob, size_t len, size_t npairs)
 
     (void)npairs;
     n->met = true;
-    if ((n->cfg->restart || n->absent > 0 || first_size(n) < n->cfg->size) &&
+    if ((n->cfg->restart || n->absent > 0 || nursery_first_size(n) < n->cfg->size) &&
         boot_late_keep(n->late, blob, len) < 0)
         SAY(n, "out of memory: no broker can be started later");
     pmi_server_merge(n->pmi, blob, len); /* all ranks are served here */
@@ -264,7 +199,7 @@ static void pmi_abort(void *arg, size_t idx, int exitcode, const char *msg)
 
     SAY(n, "broker %zu gave up: %s", idx, msg);
     n->exit_code = exitcode ? exitcode : 1;
-    give_up(n);
+    nursery_give_up(n);
 }
 
 static void pmi_finalized(void *arg, size_t idx)
@@ -273,7 +208,7 @@ static void pmi_finalized(void *arg, size_t idx)
 
     (void)idx;
     n->finalized++;
-    if (n->cfg->verbose && n->finalized == first_size(n))
+    if (n->cfg->verbose && n->finalized == nursery_first_size(n))
         SAY(n, "all %u brokers are running", n->finalized);
 }
 
@@ -285,7 +220,7 @@ static void pmi_client_error(void *arg, size_t idx, const char *text)
         return;
     if (n->cfg->verbose)
         SAY(n, "broker %zu: %s", idx, text);
-    if (!fragile(n))
+    if (!nursery_fragile(n))
         return;
     /* The broker is about to print the reason and exit. */
     n->failed = true;
@@ -330,14 +265,14 @@ static int late_send(void *arg, const void *data, size_t len)
     return c->ssh ? boot_ssh_pmi_send(c->ssh, data, len) : send_all(c->fd, data, len);
 }
 
-static int pmi_input(struct nursery *n, uint32_t rank, const void *data, size_t len)
+int nursery_pmi_input(struct nursery *n, uint32_t rank, const void *data, size_t len)
 {
     boot_dialog_t *late = n->child[rank].late;
 
     return late ? boot_dialog_input(late, data, len) : pmi_server_input(n->pmi, rank, data, len);
 }
 
-static void pmi_eof(struct nursery *n, uint32_t rank)
+void nursery_pmi_eof(struct nursery *n, uint32_t rank)
 {
     if (n->child[rank].late)
         boot_dialog_eof(n->child[rank].late);
@@ -362,227 +297,14 @@ static void pmi_readable(struct nursery *n, uint32_t rank)
     len = recv(n->child[rank].fd, buf, sizeof(buf), MSG_DONTWAIT);
     if (len < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (len > 0 && pmi_input(n, rank, buf, (size_t)len) == 0)
+    if (len > 0 && nursery_pmi_input(n, rank, buf, (size_t)len) == 0)
         return;
     if (len <= 0)
-        pmi_eof(n, rank);
+        nursery_pmi_eof(n, rank);
     pmi_close(n, rank);
 }
 
-/* A rank is absent: when is its host to be tried again? */
-static void try_later(struct nursery *n, uint32_t rank)
-{
-    struct child *c = &n->child[rank];
-
-    c->pause = c->pause <= 0. ? LATER_MIN : c->pause * 2. < LATER_MAX ? c->pause * 2. : LATER_MAX;
-    c->again = clock_now() + c->pause;
-}
-
-/* Enter the barrier for a broker that is absent.  Its card leads to it as soon as it is there. */
-static int stand_in(struct nursery *n, uint32_t rank, errmsg_t *err)
-{
-    static const char enter_barrier[] = "cmd=init pmi_version=1 pmi_subversion=1\n"
-                                        "cmd=barrier_in\n";
-    const char *host = boot_hosts_name(n->cfg->ssh->hosts, rank);
-
-    if (boot_late_absent(n->late, rank, host, n->pmi, err) < 0)
-        return -1;
-    n->child[rank].absent = true;
-    if (host) {
-        n->absent++;
-        try_later(n, rank);
-    }
-    return pmi_server_input(n->pmi, rank, enter_barrier, strlen(enter_barrier));
-}
-
-/* No broker can be started on a host.  Without `quorum` of them, the session cannot be. */
-static void not_started(struct nursery *n, uint32_t rank, const char *why)
-{
-    errmsg_t err;
-
-    if (n->phase != SERVE)
-        return;
-    if (n->cfg->quorum > 0 && first_size(n) - n->absent > n->cfg->quorum) {
-        SAY(n, "rank %u is absent: %s", rank, why);
-        if (stand_in(n, rank, &err) == 0)
-            return;
-        why = err.text;
-    }
-    SAY(n, "broker %u was not started: %s", rank, why);
-    n->complained = true;
-    give_up(n);
-}
-
-/* --- hosts that are added --- */
-
-/* Are brokers started while the session runs? */
-static bool starts_later(const struct nursery *n)
-{
-    return n->phase == SERVE && n->interrupts == 0 &&
-           (n->cfg->restart || n->absent > 0 || n->add[0] >= 0);
-}
-
-/* Tell rank 0 what has become of a host; `why` is NULL: its broker has been started. */
-static void added(struct nursery *n, const char *host, uint32_t rank, int errnum, const char *why)
-{
-    const struct boot_add_result res = {
-        .host = host, .rank = rank, .errnum = errnum, .text = why ? why : ""};
-
-    if (n->add[0] >= 0 &&
-        boot_add_send(n->add[0], BOOT_FRAME_ADDED, &boot_add_result_schema, &res) < 0)
-        SAY(n, "rank 0 does not learn what has become of host %.64s: %s", host, strerror(errno));
-}
-
-/* The broker of a rank that was absent has been started. */
-static void has_come(struct nursery *n, uint32_t rank)
-{
-    struct child *c = &n->child[rank];
-    const char *host = boot_hosts_name(n->cfg->ssh->hosts, rank);
-
-    c->absent = false;
-    if (!c->added)
-        n->absent--;
-    if (c->adding)
-        added(n, host, rank, 0, NULL);
-    c->adding = false;
-    SAY(n, "broker %u starts %s on host %s", rank, c->added ? "now" : "late", host);
-}
-
-/* No broker could be started on the host of a rank that is absent. */
-static void has_not_come(struct nursery *n, uint32_t rank, int errnum, const char *why)
-{
-    struct child *c = &n->child[rank];
-
-    if (c->adding)
-        added(n, boot_hosts_name(n->cfg->ssh->hosts, rank), rank, errnum, why);
-    c->adding = false;
-    if (c->added)
-        boot_hosts_remove(n->cfg->ssh->hosts, rank);
-    else
-        try_later(n, rank);
-}
-
-/* Which rank will a host have?  It may have one already, whose broker can be started (again). */
-static int place_host(struct nursery *n, const char *host, uint32_t *rank, errmsg_t *err)
-{
-    struct child *c;
-
-    if (!starts_later(n))
-        return errmsg_fail(err, ESHUTDOWN, "host %.64s cannot be added: the session is ending",
-                           host);
-    if (boot_hosts_add(n->cfg->ssh->hosts, host, rank, err) == 0)
-        return 0;
-    if (errno != EEXIST)
-        return -1;
-    c = &n->child[*rank];
-    if (c->adding)
-        return errmsg_fail(err, EINPROGRESS, "host %.64s is being added already, as rank %u", host,
-                           *rank);
-    if (c->pid > 0 && !c->absent) {
-        errno = EEXIST;
-        return -1;
-    }
-    if (!boot_late_has_key(n->late, *rank))
-        return errmsg_fail(
-            err, EEXIST,
-            "host %.64s is rank %u of the session already, and its broker has ended: "
-            "one that was there from the start cannot be started again",
-            host, *rank);
-    return 0;
-}
-
-static void add_host(struct nursery *n, const char *host)
-{
-    errmsg_t err;
-    uint32_t rank = 0;
-    struct child *c;
-
-    if (place_host(n, host, &rank, &err) < 0) {
-        added(n, host, rank, errno, err.text);
-        return;
-    }
-    c = &n->child[rank];
-    c->added = rank >= first_size(n);
-    if (!c->absent && !c->added)
-        n->absent++;
-    c->absent = c->adding = true;
-    if (c->pid <= 0)
-        c->again = clock_now(); /* by restart_due() */
-}
-
-static void add_close(struct nursery *n)
-{
-    if (n->add[0] >= 0)
-        close(n->add[0]);
-    n->add[0] = -1;
-}
-
-/* Rank 0 asks for hosts. */
-static void add_readable(struct nursery *n)
-{
-    void *p = buf_reserve(n->add_in, BOOT_ADD_FRAME_MAX);
-    ssize_t len = p && n->add[0] >= 0 ? recv(n->add[0], p, BOOT_ADD_FRAME_MAX, MSG_DONTWAIT) : -1;
-    struct boot_add_request in = {NULL};
-    struct boot_frame f;
-    size_t used;
-    int rc = 0;
-
-    if (len < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (len > 0)
-        buf_commit(n->add_in, (size_t)len);
-    while (len > 0 &&
-           (rc = boot_frame_first(buf_data(n->add_in), buf_len(n->add_in), &f, &used)) == 1) {
-        json_t *owner = flux_schema_decode(&boot_add_request_schema, f.data, f.len, &in, NULL);
-
-        if (owner)
-            add_host(n, in.host);
-        json_decref(owner);
-        buf_consume(n->add_in, used);
-    }
-    if (len <= 0 || rc < 0)
-        add_close(n);
-}
-
-static void ssh_readable(struct nursery *n, uint32_t rank)
-{
-    struct child *c = &n->child[rank];
-    boot_ssh_t *s = c->ssh;
-    const char *data;
-    errmsg_t err;
-    size_t len;
-    int more, rc;
-
-    while ((more = boot_ssh_read(s, &err)) > 0) {
-        if (c->absent && boot_ssh_greeted(s))
-            has_come(n, rank);
-        while ((rc = boot_ssh_pmi_next(s, &data, &len)) > 0) {
-            if (pmi_input(n, rank, data, len) < 0)
-                break;
-        }
-        if (rc < 0)
-            pmi_eof(n, rank);
-    }
-    if (more < 0 && err.text[0]) {
-        if (!c->absent)
-            not_started(n, rank, err.text);
-        boot_ssh_signal(s, SIGTERM);
-    }
-}
-
 /* --- children --- */
-
-static int start_ssh(struct nursery *n, uint32_t rank, errmsg_t *err)
-{
-    struct child *c = &n->child[rank];
-
-    boot_ssh_destroy(c->ssh);
-    if (!(c->ssh = boot_ssh_start(n->cfg->ssh, rank, c->late != NULL, &n->old_signals, err)))
-        return -1;
-    c->pid = boot_ssh_pid(c->ssh);
-    n->left++;
-    return 0;
-}
 
 static int become_child(struct nursery *n, uint32_t rank, int fd, pid_t parent)
 {
@@ -599,7 +321,7 @@ static int become_child(struct nursery *n, uint32_t rank, int fd, pid_t parent)
     }
     if (n->sigfd >= 0)
         close(n->sigfd);
-    add_close(n);
+    nursery_add_close(n);
     sigprocmask(SIG_SETMASK, &n->old_signals, NULL);
     if (rank > 0 && !(n->cfg->foreground && idset_test(n->cfg->foreground, rank))) {
         setpgid(0, 0);
@@ -630,7 +352,7 @@ static int fork_one(struct nursery *n, uint32_t rank, errmsg_t *err)
     pid_t pid;
 
     if (!is_here(n, rank))
-        return start_ssh(n, rank, err);
+        return nursery_start_ssh(n, rank, err);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
         return errmsg_fail(err, errno, "cannot start broker %u of %u: %s", rank, n->cfg->size,
                            strerror(errno));
@@ -656,7 +378,7 @@ static void start_again(struct nursery *n, uint32_t rank)
     struct child *c = &n->child[rank];
     double now = clock_now();
 
-    if (!n->cfg->restart || n->phase != SERVE || n->interrupts > 0 || fragile(n) ||
+    if (!n->cfg->restart || n->phase != SERVE || n->interrupts > 0 || nursery_fragile(n) ||
         !boot_late_possible(n->late))
         return;
     if (c->pause <= 0. || now - c->began > STEADY)
@@ -665,29 +387,6 @@ static void start_again(struct nursery *n, uint32_t rank)
         c->pause = c->pause * 2. < AGAIN_MAX ? c->pause * 2. : AGAIN_MAX;
     c->again = now + c->pause;
     SAY(n, "broker %u is started again in %.1f s", rank, c->pause);
-}
-
-/* ssh has ended.  Was that only the end of the connection?  Says so. */
-static bool ssh_ended(struct nursery *n, uint32_t rank, int status)
-{
-    errmsg_t err;
-
-    ssh_readable(n, rank);
-    if (!boot_ssh_lost(n->child[rank].ssh, status, &err))
-        return false;
-    if (n->phase != SERVE)
-        return true;
-    if (n->child[rank].absent)
-        has_not_come(n, rank, errno, err.text);
-    else if (!boot_ssh_greeted(n->child[rank].ssh))
-        not_started(n, rank, err.text);
-    else if (fragile(n)) {
-        SAY(n, "broker %u has failed: %s", rank, err.text);
-        n->complained = true;
-        give_up(n);
-    } else
-        SAY(n, "%s; broker %u goes on without it", err.text, rank);
-    return true;
 }
 
 static void broker_ended(struct nursery *n, uint32_t rank, int status)
@@ -707,10 +406,10 @@ static void broker_ended(struct nursery *n, uint32_t rank, int status)
             SAY(n, "broker 0 was killed by signal %d (%s)", WTERMSIG(status),
                 strsignal(WTERMSIG(status)));
         if (n->phase < TERM)
-            enter(n, WIFSIGNALED(status) || fragile(n) ? TERM : GRACE);
+            enter(n, WIFSIGNALED(status) || nursery_fragile(n) ? TERM : GRACE);
         return;
     }
-    if (n->child[rank].ssh && ssh_ended(n, rank, status))
+    if (n->child[rank].ssh && nursery_ssh_ended(n, rank, status))
         return;
     if (n->phase == SERVE || (n->phase == GRACE && n->failed)) {
         if (WIFSIGNALED(status))
@@ -720,8 +419,8 @@ static void broker_ended(struct nursery *n, uint32_t rank, int status)
             SAY(n, "broker %u%s%s ended with exit code %d", rank, n->cfg->ssh ? " on host " : "",
                 n->cfg->ssh ? boot_hosts_name(n->cfg->ssh->hosts, rank) : "", code);
         n->complained = true; /* usually all fail for the same reason */
-        if (fragile(n))
-            give_up(n);
+        if (nursery_fragile(n))
+            nursery_give_up(n);
         else if (code != 0)
             start_again(n, rank);
     }
@@ -762,7 +461,7 @@ static void interrupted(struct nursery *n, int signum)
     /* Before the session runs, rank 0 may block in PMI and cannot tell the others. */
     if (n->finalized == 0 && n->phase < TERM) {
         n->exit_code = 128 + signum;
-        give_up(n);
+        nursery_give_up(n);
     }
 }
 
@@ -838,7 +537,7 @@ static double next_time(const struct nursery *n)
 {
     double next = n->deadline;
 
-    for (uint32_t i = 0; starts_later(n) && i < n->cfg->size; i++)
+    for (uint32_t i = 0; nursery_starts_later(n) && i < n->cfg->size; i++)
         if (n->child[i].again > 0. && (next <= 0. || n->child[i].again < next))
             next = n->child[i].again;
     return next;
@@ -859,7 +558,7 @@ static int restart_due(struct nursery *n, uint32_t *rank)
 {
     errmsg_t err;
 
-    for (uint32_t i = 0; starts_later(n) && i < n->cfg->size; i++) {
+    for (uint32_t i = 0; nursery_starts_later(n) && i < n->cfg->size; i++) {
         struct child *c = &n->child[i];
         int rc;
 
@@ -867,7 +566,7 @@ static int restart_due(struct nursery *n, uint32_t *rank)
             continue;
         c->again = 0.;
         if (c->absent && (!boot_late_possible(n->late) || c->pid > 0)) { /* before the barrier */
-            try_later(n, i);
+            nursery_try_later(n, i);
             continue;
         }
         pmi_close(n, i);
@@ -881,13 +580,13 @@ static int restart_due(struct nursery *n, uint32_t *rank)
         if (rc < 0 || watch(n, i, &err) < 0) {
             SAY(n, "broker %u was not started: %s", i, err.text);
             if (c->absent && c->pid <= 0)
-                has_not_come(n, i, errno, err.text);
+                nursery_has_not_come(n, i, errno, err.text);
             else if (c->absent)
                 ; /* its end is noticed */
             else if (c->pid == 0)
                 start_again(n, i);
         } else if (c->absent && !c->ssh)
-            has_come(n, i);
+            nursery_has_come(n, i);
     }
     return 0;
 }
@@ -897,11 +596,11 @@ static void readable(struct nursery *n, uint64_t slot)
     if (slot == SIGNAL_SLOT)
         take_signals(n);
     else if (slot == ADD_SLOT)
-        add_readable(n);
+        nursery_add_readable(n);
     else if (slot >= ERR_SLOT)
         boot_ssh_read_err(n->child[slot - ERR_SLOT].ssh);
     else if (n->child[slot].ssh)
-        ssh_readable(n, (uint32_t)slot);
+        nursery_ssh_readable(n, (uint32_t)slot);
     else
         pmi_readable(n, (uint32_t)slot);
 }
@@ -950,7 +649,7 @@ static void destroy(struct nursery *n)
         close(n->epfd);
     if (n->sigfd >= 0)
         close(n->sigfd);
-    add_close(n);
+    nursery_add_close(n);
     buf_destroy(n->add_in);
 }
 
@@ -973,16 +672,6 @@ static int prepare_dirs(struct nursery *n, errmsg_t *err)
         }
         close(lock);
     }
-    return 0;
-}
-
-static int prepare_adding(struct nursery *n, errmsg_t *err)
-{
-    if (first_size(n) == n->cfg->size)
-        return 0;
-    if (!(n->add_in = buf_create(0)) ||
-        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, n->add) < 0)
-        return errmsg_fail(err, errno, "cannot connect to rank 0: %s", strerror(errno));
     return 0;
 }
 
@@ -1015,7 +704,7 @@ static int prepare(struct nursery *n, errmsg_t *err)
     if (sigprocmask(SIG_BLOCK, &n->signals, &n->old_signals) < 0 ||
         (n->sigfd = signalfd(-1, &n->signals, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
         return errmsg_fail(err, errno, "cannot wait for signals: %s", strerror(errno));
-    return prepare_adding(n, err) < 0 ? -1 : prepare_dirs(n, err);
+    return nursery_prepare_adding(n, err) < 0 ? -1 : prepare_dirs(n, err);
 }
 
 /* Remove files that brokers could not remove themselves. */
@@ -1047,7 +736,7 @@ int boot_nursery_run(const struct nursery_config *cfg, struct nursery_place *pla
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     n.grace = cfg->grace > 0. ? cfg->grace : DEFAULT_GRACE;
     rc = prepare(&n, err);
-    for (uint32_t i = 0; rc == 0 && i < first_size(&n); i++) {
+    for (uint32_t i = 0; rc == 0 && i < nursery_first_size(&n); i++) {
         if ((rc = fork_one(&n, i, err)) == 1) {
             place_result(&n, place, i);
             destroy(&n);
@@ -1058,7 +747,7 @@ int boot_nursery_run(const struct nursery_config *cfg, struct nursery_place *pla
         close(n.add[1]);
     if (rc == 0) {
         if (cfg->verbose)
-            SAY(&n, "started %u brokers in %s", first_size(&n), n.rundir);
+            SAY(&n, "started %u brokers in %s", nursery_first_size(&n), n.rundir);
         if ((n.epfd = epoll_create1(EPOLL_CLOEXEC)) < 0)
             rc = errmsg_fail(err, errno, "cannot watch the brokers: %s", strerror(errno));
         if (rc == 0)
@@ -1067,10 +756,10 @@ int boot_nursery_run(const struct nursery_config *cfg, struct nursery_place *pla
             rc = watch_fd(&n, n.sigfd, SIGNAL_SLOT, err);
         if (rc == 0 && n.add[0] >= 0)
             rc = watch_fd(&n, n.add[0], ADD_SLOT, err);
-        for (uint32_t i = 0; rc == 0 && i < first_size(&n); i++)
+        for (uint32_t i = 0; rc == 0 && i < nursery_first_size(&n); i++)
             rc = watch(&n, i, err);
-        for (uint32_t i = first_size(&n); rc == 0 && i < cfg->size; i++)
-            rc = stand_in(&n, i, err);
+        for (uint32_t i = nursery_first_size(&n); rc == 0 && i < cfg->size; i++)
+            rc = nursery_stand_in(&n, i, err);
     }
     if (rc < 0 && n.child) {
         signal_all(&n, SIGKILL);
