@@ -322,6 +322,43 @@ static void check_box(flux_stream_t *s, uint64_t step, const uint64_t *shape, ui
     free(box);
 }
 
+/* A column of the global array, and the last row of each writer, at once. */
+static void check_schedule(flux_stream_t *s, uint64_t step, const uint64_t *shape)
+{
+    uint32_t writers = flux_stream_writers(s);
+    uint64_t start[] = {0, 5};
+    uint64_t count[] = {shape[0], 1};
+    uint64_t stride[] = {ROWS - 1, 1};
+    const struct flux_stream_box column = {start, count, NULL}, rows = {NULL, NULL, stride};
+    size_t n = 2 * COLUMNS;
+    double *buf = calloc(shape[0] + writers * n, sizeof(*buf));
+    errmsg_t err;
+    int rc;
+
+    rc = flux_stream_schedule(s, "T", FLUX_STREAM_ALL, &column, buf, shape[0] * sizeof(*buf), &err);
+    for (uint32_t w = 0; rc == 0 && w < writers; w++)
+        rc = flux_stream_schedule(s, "T", w, &rows, buf + shape[0] + w * n, n * sizeof(*buf), &err);
+    if (rc < 0 || flux_stream_perform(s, &err) < 0) {
+        int saved = errno;
+
+        free(buf);
+        errno = saved;
+        no_value(&err);
+    }
+    for (uint64_t i = 0; i < shape[0]; i++) {
+        if (buf[i] != element(step, i, 5))
+            die("a column has a wrong element");
+    }
+    for (uint64_t i = 0; i < 2 * writers; i++) {
+        for (uint64_t k = 0; k < COLUMNS; k++) {
+            if (buf[shape[0] + i * COLUMNS + k] !=
+                element(step, i / 2 * ROWS + i % 2 * (ROWS - 1), k))
+                die("a row of a writer has a wrong element");
+        }
+    }
+    free(buf);
+}
+
 static void check_array(flux_stream_t *s, uint64_t step)
 {
     uint32_t last = flux_stream_writers(s) - 1;
@@ -338,6 +375,7 @@ static void check_array(flux_stream_t *s, uint64_t step)
         die("the array is another one");
     check_box(s, step, all.shape, 1, 1);
     check_box(s, step, all.shape, 3, 2);
+    check_schedule(s, step, all.shape);
     if (flux_stream_inquire(s, last, "data", &own, &err) == 0 || errno != ENOENT)
         die("a variable of bytes is an array");
 }

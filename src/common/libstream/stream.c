@@ -26,6 +26,7 @@ void flux_stream_close(flux_stream_t *s)
     stream_reader_close(s);
     stream_file_close(s);
     stream_records_close(s);
+    stream_schedule_close(s);
     flux_future_destroy(s->f);
     free(s->attach);
     free(s->join);

@@ -1,4 +1,4 @@
-/* stream_global.c - arrays of a step: the writers' pieces, and boxes of them.
+/* stream_global.c - arrays of a step: the writers' pieces.  stream_schedule.c gets their elements.
  *
  * Each writer describes its own piece of a variable (array.h), in the bytes that block.h calls the
  * description.  A reader puts the pieces of all writers together into one array, which it keeps for
@@ -8,7 +8,6 @@
  *  1. A piece of the array has the number of its writer as its rank, and each writer has at most
  *     one.
  *  2. At most BLOCK_VARS_MAX arrays are kept.
- *  3. Before a piece is read its value is known to have exactly the bytes of its elements.
  *
  * Failure: descriptions that are malformed, that contradict each other, or whose pieces overlap are
  * EPROTO, with the variable and the writers.
@@ -20,8 +19,6 @@
 #include <string.h>
 
 #include "libstream/array.h"
-#include "libstream/copy.h"
-#include "libstream/select.h"
 #include "libstream/stream_private.h"
 #include "libutil/invariant.h"
 
@@ -348,103 +345,4 @@ int flux_stream_inquire(flux_stream_t *s, uint32_t writer, const char *var,
         info->shape[i] = info->global ? sh->extents[i] : p.count[i];
     }
     return 0;
-}
-
-static void box_init(struct stream_box *box, const struct stream_shape *sh, const uint64_t *start,
-                     const uint64_t *count, const uint64_t *stride)
-{
-    box->ndims = sh->ndims;
-    for (unsigned i = 0; i < sh->ndims; i++) {
-        box->start[i] = start ? start[i] : 0;
-        box->count[i] = count ? count[i] : sh->extents[i];
-        box->stride[i] = stride ? stride[i] : 1;
-    }
-}
-
-/* Request one part, or copy it now if its writer is on this host.  0, or -1. */
-static int part_ask(flux_stream_t *s, const stream_array_t *a, const char *var,
-                    const struct stream_box *box, const struct stream_part *part, void *buf,
-                    errmsg_t *err)
-{
-    struct stream_found f;
-    int rc = stream_reader_find(s, part->rank, var, &f, err);
-
-    if (rc < 0)
-        return -1;
-    if (rc == 0 || f.val.len != stream_array_piece(a, part->piece).elems * part->from_elem)
-        return errmsg_fail(err, EPROTO,
-                           "rank %u of the writers of stream '%s' has another number of bytes of "
-                           "variable '%s' than it says in step %" PRIu64,
-                           part->rank, s->name, var, s->step);
-    return inlet_ask(f.in, f.step, &f.val, box, part, buf, err);
-}
-
-/* Send all requests first, so that writers on other hosts send at the same time.  0, or -1. */
-static int parts_get(flux_stream_t *s, const stream_array_t *a, const char *var,
-                     const struct stream_box *box, const stream_select_t *sel, void *buf,
-                     errmsg_t *err)
-{
-    size_t n = stream_select_count(sel);
-    size_t asked = 0;
-    int rc = 0;
-
-    for (; rc == 0 && asked < n; asked++)
-        rc = part_ask(s, a, var, box, stream_select_part(sel, asked), buf, err);
-    for (size_t i = 0; i < asked; i++) {
-        inlet_t *in = s->sources[stream_select_part(sel, i)->rank].in;
-
-        if (rc == 0)
-            rc = inlet_answer(in, err);
-        else {
-            int saved = errno;
-
-            inlet_forget(in);
-            errno = saved;
-        }
-    }
-    return rc;
-}
-
-int flux_stream_get_box(flux_stream_t *s, const char *var, const uint64_t *start,
-                        const uint64_t *count, const uint64_t *stride, void *buf, size_t size,
-                        errmsg_t *err)
-{
-    static const struct stream_want want;
-    stream_array_t *a = stream_global_array(s, var, err);
-    const struct stream_shape *sh;
-    struct stream_box box = {0};
-    stream_select_t *sel;
-    errmsg_t why;
-    int rc = -1;
-
-    if (!a)
-        return -1;
-    sh = stream_array_shape(a);
-    if (sh->kind != STREAM_GLOBAL)
-        return errmsg_fail(err, EINVAL,
-                           "variable '%s' in step %" PRIu64 " of stream '%s' is not a global array",
-                           var, s->step, s->name);
-    box_init(&box, sh, start, count, stride);
-    if (!(sel = stream_select_create(a, &box, &want, &why)))
-        return errmsg_fail(err, errno, "step %" PRIu64 " of stream '%s': %s", s->step, s->name,
-                           why.text);
-    if (stream_select_elems(sel) > size / sh->elem)
-        errmsg_fail(err, ENOBUFS,
-                    "variable '%s' in step %" PRIu64 " of stream '%s': %" PRIu64
-                    " elements need more than %zu bytes",
-                    var, s->step, s->name, stream_select_elems(sel), size);
-    else {
-        rc = parts_get(s, a, var, &box, sel, buf, err);
-        if (rc == 0)
-            stream_reader_asked(s, stream_select_elems(sel) * sh->elem,
-                                (stream_select_elems(sel) - stream_select_missing(sel)) * sh->elem);
-        if (rc == 0 && stream_select_missing(sel) > 0)
-            rc = errmsg_fail(
-                err, ENODATA,
-                "variable '%s' in step %" PRIu64 " of stream '%s': no writer has %" PRIu64
-                " of the %" PRIu64 " elements",
-                var, s->step, s->name, stream_select_missing(sel), stream_select_elems(sel));
-    }
-    stream_select_destroy(sel);
-    return rc;
 }

@@ -1,5 +1,5 @@
 /* What stream.c, stream_join.c, stream_writer.c, stream_reader.c, stream_global.c, stream_pin.c,
- * stream_view.c, stream_sift.c and stream_file.c share. */
+ * stream_schedule.c, stream_view.c, stream_sift.c and stream_file.c share. */
 #ifndef STREAM_PRIVATE_H
 #define STREAM_PRIVATE_H
 
@@ -114,13 +114,16 @@ struct flux_stream {
     bool stay;            /* the option: */
     inlet_t **left;       /* of writers that are gone, whose memory may still be in use */
     size_t nleft;
-    tape_t *tape;               /* the steps are in a file: see stream_file.c */
-    struct tape_block *blocks;  /* for a step of it, of each writer */
-    struct tape_pin *tape_pins; /* the same of what is pinned */
-    uint64_t *tape_owners;      /* numbers of the writers that have pinned it */
-    size_t next;                /* index of the step behind the last one that was begun */
-    hmap_t *arrays;             /* by name of the variable: see stream_global.c; NULL: none yet */
-    hmap_t *converts;           /* see stream_records.c; NULL: none yet */
+    tape_t *tape;                    /* the steps are in a file: see stream_file.c */
+    struct tape_block *blocks;       /* for a step of it, of each writer */
+    struct tape_pin *tape_pins;      /* the same of what is pinned */
+    uint64_t *tape_owners;           /* numbers of the writers that have pinned it */
+    size_t next;                     /* index of the step behind the last one that was begun */
+    struct stream_request *requests; /* see stream_schedule.c */
+    size_t nrequests;
+    size_t requests_room;
+    hmap_t *arrays;   /* by name of the variable: see stream_global.c; NULL: none yet */
+    hmap_t *converts; /* see stream_records.c; NULL: none yet */
     struct stream_converted *converted; /* records, for the step */
 
     hmap_t *formats; /* of records, by id, on both sides; NULL: none yet */
@@ -256,6 +259,9 @@ int stream_records_structs(flux_stream_t *s, const struct block_var *v, const vo
                            errmsg_t *err);
 void stream_records_release(flux_stream_t *s); /* the step has ended */
 void stream_records_close(flux_stream_t *s);
+/* The step has ended: forget what was scheduled. */
+void stream_schedule_forget(flux_stream_t *s);
+void stream_schedule_close(flux_stream_t *s);
 /* Describe a variable of the step as a whole: NULL with an error message. */
 stream_array_t *stream_global_array(flux_stream_t *s, const char *var, errmsg_t *err);
 /* The description (block.h) of an array, in BLOCK_DESC_MAX bytes, its number of elements and the

@@ -689,6 +689,7 @@ int stream_reader_end(flux_stream_t *s, errmsg_t *err)
     s->begun = false;
     stream_view_end(s);
     stream_records_release(s);
+    stream_schedule_forget(s);
     for (uint32_t i = 0; i < s->nsources; i++)
         release(&s->sources[i], HEAD);
     s->took.step = s->step + 1;

@@ -66,7 +66,7 @@ static void put_array(outlet_t *o, uint64_t step, enum stream_memory memory)
     stream_array_destroy(a);
 }
 
-/* The box of a step, copied the way that stream_global.c does it. */
+/* The box of a step, copied the way that stream_schedule.c does it. */
 static int get_box(inlet_t *i, const struct inlet_step *s, const struct stream_box *box, double *to)
 {
     static const struct stream_want want;

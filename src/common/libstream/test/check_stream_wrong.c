@@ -423,6 +423,86 @@ START_TEST(reading_records)
 }
 END_TEST
 
+static int schedule(struct bed *b, const char *var, uint32_t writer,
+                    const struct flux_stream_box *box, double *buf, size_t n)
+{
+    return flux_stream_schedule(b->r, var, writer, box, buf, n * sizeof(*buf), &err);
+}
+
+/* Several requests are performed at once, or not at all; the end of the step forgets them. */
+START_TEST(scheduled)
+{
+    static const double rows[] = {0, 1, 2, 10, 11, 12, 20, 21, 22, 30, 31, 32};
+    const uint64_t shape[] = {9, 3}, at[][2] = {{0, 0}, {5, 0}}, n[] = {4, 3}, own[] = {5};
+    const uint64_t one[] = {1, 1}, start[] = {2, 1}, count[] = {2, 2}, gap[] = {5, 1};
+    const uint64_t stride[] = {2, 2}, nothing[] = {0, 0};
+    const struct flux_stream_box box = {start, count, one}, holes = {start, gap, NULL};
+    const struct flux_stream_box strides = {NULL, NULL, stride}, both = {start, count, NULL};
+    const struct flux_stream_box still = {NULL, NULL, nothing};
+    double a[4], piece[12], part[5], list[3], value[1];
+    struct bed b;
+
+    bed_init(&b, NULL, 0);
+    for (int step = 0; step < 3; step++) {
+        for (int k = 0; k < 2; k++) {
+            const struct flux_stream_array T = {"f64", 2, shape, at[k], n, false, NULL};
+            const struct flux_stream_array L = {"f64", 1, NULL, NULL, own, false, NULL};
+            const struct flux_stream_array V = {"f64", 0, NULL, NULL, NULL, false, NULL};
+
+            works(flux_stream_put_array(b.w[k], "T", &T, rows, &err));
+            works(flux_stream_put_array(b.w[k], "L", &L, rows + 3 * k, &err));
+            works(flux_stream_put_array(b.w[k], "V", &V, rows + 3 + k, &err));
+        }
+        end(&b);
+    }
+    ck_assert_int_eq(begin(&b, FLUX_STREAM_NEXT), 1);
+    works(flux_stream_perform(b.r, &err)); /* nothing */
+    works(schedule(&b, "T", FLUX_STREAM_ALL, &box, a, 4));
+    works(schedule(&b, "T", 1, NULL, piece, 12));
+    works(schedule(&b, "T", 1, &strides, part, 4));
+    works(schedule(&b, "L", 1, &strides, list, 3));
+    works(schedule(&b, "V", 1, NULL, value, 1));
+    works(flux_stream_perform(b.r, &err));
+    ck_assert(a[0] == 21 && a[1] == 22 && a[2] == 31 && a[3] == 32);
+    ck_assert_mem_eq(piece, rows, sizeof(rows));
+    ck_assert(part[0] == 0 && part[1] == 2 && part[2] == 20 && part[3] == 22);
+    ck_assert(list[0] == 10 && list[1] == 12 && list[2] == 21 && value[0] == 11);
+    fails(schedule(&b, "L", FLUX_STREAM_ALL, NULL, list, 3), EINVAL,
+          "variable 'L' in step 0 of stream 's' is not a global array");
+    fails(schedule(&b, "T", 1, &both, a, 4), EINVAL,
+          "step 0 of stream 's': of variable 'T' a box is requested, or what one writer has, not "
+          "both");
+    fails(schedule(&b, "T", 1, NULL, piece, 11), ENOBUFS,
+          "variable 'T' in step 0 of stream 's': 12 elements need more than 88 bytes");
+    ck_assert_int_eq(schedule(&b, "T", 1, &still, piece, 12), -1);
+    ck_assert_int_eq(errno, EINVAL);
+    ck_assert_int_eq(schedule(&b, "T", 2, NULL, piece, 12), -1);
+    ck_assert_int_eq(errno, ENOENT);
+    /* All others are there when elements are missing; and what was performed is not kept. */
+    memset(piece, 0, sizeof(piece));
+    works(schedule(&b, "T", FLUX_STREAM_ALL, &holes, part, 5));
+    works(schedule(&b, "T", 0, NULL, piece, 12));
+    fails(flux_stream_perform(b.r, &err), ENODATA,
+          "variable 'T' in step 0 of stream 's': no writer has 1 of the 5 elements");
+    ck_assert_mem_eq(piece, rows, sizeof(rows));
+    works(flux_stream_perform(b.r, &err));
+    memset(a, 0, sizeof(a));
+    works(schedule(&b, "T", FLUX_STREAM_ALL, &box, a, 4));
+    works(flux_stream_end_step(b.r, 0., &err));
+    ck_assert_int_eq(begin(&b, FLUX_STREAM_NEXT), 1);
+    works(flux_stream_perform(b.r, &err));
+    ck_assert(a[0] == 0);
+    for (int i = 0; i < 4096; i++)
+        works(schedule(&b, "T", FLUX_STREAM_ALL, &box, a, 4));
+    fails(schedule(&b, "T", FLUX_STREAM_ALL, &box, a, 4), E2BIG,
+          "step 1 of stream 's' has 4096 requests already");
+    works(flux_stream_perform(b.r, &err));
+    ck_assert(a[3] == 32);
+    works(schedule(&b, "T", FLUX_STREAM_ALL, &box, a, 4)); /* never performed */
+    bed_free(&b);
+}
+END_TEST
+
 static void put_number(struct bed *b, int k)
 {
     static uint64_t n[2];
@@ -782,6 +862,7 @@ int main(void)
     tcase_add_test(tc, reading);
     tcase_add_test(tc, reading_records);
     tcase_add_test(tc, ranks);
+    tcase_add_test(tc, scheduled);
     tcase_add_test(tc, exact);
     tcase_add_loop_test(tc, dropped, 0, 3);
     tcase_add_test(tc, closed);
