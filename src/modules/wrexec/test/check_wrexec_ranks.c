@@ -1,7 +1,7 @@
 /* check_wrexec_ranks.c - the module at other ranks than 0, with a launcher of the test: each
- * allocation of a job's life fails once, at a rank inside the tree, which has tasks and a child, and
- * at a leaf.  Meanwhile the parent dies, and another takes over.  Whatever fails, the parent learns
- * how the job has ended, or that this rank cannot tell, and the module serves on. */
+ * allocation of a job's life fails once, at a rank inside the tree, which has tasks and a child,
+ * and at a leaf.  Meanwhile the parent dies, and another takes over.  Whatever fails, the parent
+ * learns how the job has ended, or that this rank cannot tell, and the module serves on. */
 #include "config.h"
 #include "bed_memory.h"
 #include "modules/wrexec/launchlink.h"
@@ -121,7 +121,7 @@ static void take_up(const flux_msg_t *msg)
 
     while (len > 0) {
         ck_assert_int_gt(used = exec_wire_parse(p, len, &f, &err), 0);
-        /* That of a launch which is refused has no statuses, and counts as the loss of the tasks. */
+        /* That of a refused launch has no statuses, and counts as the loss of the tasks. */
         if (f.said == WIRE_RESULT)
             parent.over |= le_get32(f.payload) == parent.round;
         p += used;
