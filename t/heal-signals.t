@@ -7,6 +7,7 @@
 # shellcheck source=t/heal.sh
 . "$SRCDIR/t/heal.sh"
 need_flux start up wreckrun wreck jobs exec overlay getattr module
+need python3
 
 export D=$PWD
 # Notes each signal, until there is the file "stop".
@@ -34,7 +35,7 @@ begin_session() {
     hold 8 --topology=kary:2 --restart --set=overlay.settle=0
     of_all 8
     incarnation=1
-    rm -f stop
+    rm -f stop got.*
 }
 # Stop rank 1, send a signal, and kill rank 1 when its request waits there.
 fault() {
@@ -93,6 +94,43 @@ each_once by_request
 ok "the job ends well" wait "$job"
 is "$(cat job.err kill.err)" "" "there is no complaint"
 each_has
+release
+
+# Real-time signals are queued, and each counts: those that wait at rank 1 when it dies, too.
+begin_session
+names=(0 1)
+cat >realtime.py <<'END'
+import os, signal
+kind = signal.SIGRTMIN
+signal.pthread_sigmask(signal.SIG_BLOCK, [kind])
+with open("got." + os.environ["FLUX_TASK_RANK"], "w", buffering=1) as got:
+    n = 0
+    while not os.path.exists("stop"):
+        if signal.sigtimedwait([kind], 0.02):
+            n += 1
+            got.write("%d\n" % n)
+END
+"$FLUX" wreckrun --ranks=4,7 -N2 -n2 python3 realtime.py >realtime.out 2>realtime.err &
+job=$!
+wait_until 30 got 0 || bail "the job does not run"
+id=$("$FLUX" jobs -n -s running -o '{id}')
+burst() {
+    for ((i = 0; i < 10; i++)); do
+        "$FLUX" wreck kill -s "$(kill -l RTMIN)" "$id" || fail "a signal is sent"
+    done
+}
+burst
+ok "real-time signals arrive" wait_until 30 got 10
+kill -STOP "${pids[1]}"
+burst
+kill -KILL "${pids[1]}"
+burst
+ok "so do those that are sent while a broker dies" wait_until 30 got 30
+touch stop
+ok "the job ends well" wait "$job"
+for name in "${names[@]}"; do
+    is "$(cat "got.$name")" "$(seq 30)" "$name has got each signal once"
+done
 release
 
 begin_session

@@ -16,8 +16,9 @@
  * ended counts as taking all input.  Each instance that has children keeps the input that some node
  * may lack, at most the window of the client; the frames say how much all nodes have taken.
  *
- * Signals have numbers, too.  An instance remembers the last number of each kind: two signals of
- * one kind that wait are one, as for any process.
+ * Signals have numbers, too, and a node takes each once.  An instance that has children keeps the
+ * last SIGNALS_KEPT signals, for a child that may lack some of them; of those before, it keeps the
+ * last number of each kind: two signals of one kind that wait that long are one.
  *
  * Failure: without memory for output the job fails, and its further output is discarded.
  */
@@ -36,6 +37,7 @@
 #define ACK_OTHER 16         /* messages */
 #define OTHER_MAX (1u << 20) /* bytes of messages that are kept */
 #define SIGNAL_KINDS ((size_t)_NSIG)
+#define SIGNALS_KEPT 1024
 
 /* --- output --- */
 
@@ -470,6 +472,27 @@ static void send_signal(struct part *p, uint32_t number, int signum)
     subjob_send_down(p, WIRE_NTH_SIGNAL, fixed, sizeof(fixed), NULL, 0);
 }
 
+/* Keep a signal for children that lack it.  Without memory, it counts as one of those before. */
+static void keep_signal(struct subjob *j, uint32_t number, int signum)
+{
+    struct nth_signal *v;
+
+    if (!j->signal_of && !(j->signal_of = calloc(SIGNAL_KINDS, sizeof(*j->signal_of))))
+        return;
+    j->signal_of[signum] = number;
+    if (j->nkept == SIGNALS_KEPT) {
+        memmove(j->signals, j->signals + SIGNALS_KEPT / 2, SIGNALS_KEPT / 2 * sizeof(*j->signals));
+        j->nkept = SIGNALS_KEPT / 2;
+    } else if ((j->nkept & (j->nkept - 1)) == 0) { /* room for 1, 2, 4, 8... */
+        if (!(v = realloc(j->signals, (j->nkept ? 2 * j->nkept : 1) * sizeof(*v)))) {
+            j->nkept = 0;
+            return;
+        }
+        j->signals = v;
+    }
+    j->signals[j->nkept++] = (struct nth_signal){number, (uint32_t)signum};
+}
+
 void subjob_flow_signal(struct subjob *j, uint32_t number, int signum)
 {
     int32_t num = signum;
@@ -477,10 +500,8 @@ void subjob_flow_signal(struct subjob *j, uint32_t number, int signum)
     if (number <= j->nsignals || signum <= 0 || (size_t)signum >= SIGNAL_KINDS)
         return;
     j->nsignals = number;
-    if (j->nparts > 0 && !j->signal_of)
-        j->signal_of = calloc(SIGNAL_KINDS, sizeof(*j->signal_of));
-    if (j->signal_of)
-        j->signal_of[signum] = number;
+    if (j->nparts > 0)
+        keep_signal(j, number, signum);
     for (uint32_t i = 0; i < j->nparts; i++)
         send_signal(j->parts[i], number, signum);
     if (!j->local_done)
@@ -499,20 +520,23 @@ void subjob_signal(struct subjob *j, int signum)
 
 static void repeat_signals(struct part *p)
 {
-    const uint32_t *of = p->job->signal_of;
-    uint32_t past = 0;
+    const struct subjob *j = p->job;
+    const uint32_t *of = j->signal_of;
+    uint32_t past = 0, kept = j->nkept ? j->signals[0].number : UINT32_MAX;
 
     for (;;) { /* by their numbers */
         size_t next = 0;
 
         for (size_t i = 1; of && i < SIGNAL_KINDS; i++)
-            if (of[i] > past && (!next || of[i] < of[next]))
+            if (of[i] > past && of[i] < kept && (!next || of[i] < of[next]))
                 next = i;
         if (!next)
-            return;
+            break;
         past = of[next];
         send_signal(p, past, (int)next);
     }
+    for (uint32_t i = 0; i < j->nkept; i++)
+        send_signal(p, j->signals[i].number, (int)j->signals[i].signum);
 }
 
 void subjob_flow_catch_up(struct part *p)
@@ -548,6 +572,7 @@ void subjob_flow_free(struct subjob *j)
         retain_destroy(j->retain[i]);
     hmap_destroy(j->origins);
     free(j->signal_of);
+    free(j->signals);
     buf_destroy(j->input);
 }
 
@@ -610,6 +635,7 @@ void subjob_flow_save(const struct subjob *j, flux_handover_t *o)
     flux_handover_put(o, j->nsignals);
     flux_handover_put_data(o, j->signal_of,
                            j->signal_of ? SIGNAL_KINDS * sizeof(*j->signal_of) : 0);
+    flux_handover_put_data(o, j->signals, j->nkept * sizeof(*j->signals));
     flux_handover_put(o, j->kill_sent);
     flux_handover_put_data(o, j->input ? buf_data(j->input) : NULL,
                            j->input ? buf_len(j->input) : 0);
@@ -642,13 +668,28 @@ static void load_signals(struct subjob *j, flux_handover_t *o)
 {
     size_t len, want = SIGNAL_KINDS * sizeof(*j->signal_of);
     const void *data = flux_handover_get_data(o, &len);
+    const struct nth_signal *kept;
 
-    if (len == 0)
-        return;
-    if (len != want || !(j->signal_of = malloc(want)))
+    if (len > 0 && (len != want || !(j->signal_of = malloc(want))))
         flux_handover_fail(o, len != want ? EPROTO : ENOMEM);
-    else
+    else if (len > 0)
         memcpy(j->signal_of, data, want);
+    kept = flux_handover_get_data(o, &len);
+    if (len % sizeof(*kept) != 0 || len > SIGNALS_KEPT * sizeof(*kept) ||
+        (len > 0 && !j->signal_of)) {
+        flux_handover_fail(o, EPROTO);
+        return;
+    }
+    for (size_t i = 0; i < len / sizeof(*kept); i++) {
+        struct nth_signal one;
+
+        memcpy(&one, kept + i, sizeof(one));
+        if (one.signum >= SIGNAL_KINDS) {
+            flux_handover_fail(o, EPROTO);
+            return;
+        }
+        keep_signal(j, one.number, (int)one.signum);
+    }
 }
 
 void subjob_flow_load(struct subjob *j, flux_handover_t *o)

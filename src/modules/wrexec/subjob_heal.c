@@ -27,7 +27,7 @@
  *     TAKEN, STARTED, BEGUN, LOST    the latest: they are states, so repetition does no harm
  *     RESULT         once all of the job is done here in the new round; statuses merge to the same
  *
- * and downward: the launch, the last signal of each kind, which a node ignores unless its number is
+ * and downward: the launch, the last signals, each of which a node ignores unless its number is
  * new, and the standard input that some node has not taken, by position (subjob_flow.c).
  *
  * A part is done when its result has come in the present round.  Its child keeps everything until

@@ -80,6 +80,12 @@ struct piece {
 /* The streams of numbered frames (libexec/exec_wire.h). */
 enum stream { STREAM_OUTPUT, STREAM_OTHER, STREAMS };
 
+/* A signal that children may lack. */
+struct nth_signal {
+    uint32_t number;
+    uint32_t signum;
+};
+
 /* What rank 0 has of the numbered frames of a rank. */
 struct origin {
     uint64_t seen[STREAMS];
@@ -127,11 +133,13 @@ struct subjob {
     retain_t *retain[STREAMS]; /* our numbered frames; NULL: none so far, or at rank 0 */
     hmap_t *origins;           /* rank 0: rank -> struct origin; NULL: none so far */
     /* subjob_flow.c: signals and standard input */
-    uint32_t nsignals;   /* number of the last signal */
-    uint32_t *signal_of; /* number of the last signal of each kind; NULL: none so far */
-    bool kill_sent;      /* SIGKILL was sent to all tasks */
-    struct buf *input;   /* standard input that some node may lack; NULL: none so far */
-    uint64_t input_end;  /* position of its end */
+    uint32_t nsignals;          /* number of the last signal */
+    uint32_t *signal_of;        /* number of the last signal of each kind; NULL: none so far */
+    struct nth_signal *signals; /* the last ones, in their order; NULL: none so far */
+    uint32_t nkept;             /* number of these */
+    bool kill_sent;             /* SIGKILL was sent to all tasks */
+    struct buf *input;          /* standard input that some node may lack; NULL: none so far */
+    uint64_t input_end;         /* position of its end */
     bool input_eof;
     uint64_t input_taken; /* bytes that all nodes have taken, as rank 0 says */
     uint64_t taken;       /* bytes that the tasks here have taken */
@@ -144,7 +152,7 @@ bool settings_known(const struct settings *s);
 void settings_destroy(struct settings *s); /* NULL-safe */
 
 /* handover.c */
-#define HANDOVER_FORM 11
+#define HANDOVER_FORM 12
 /* Save and load the state that survives a reload.  handover_load() sends nothing; handover_go_on()
  * then continues the work that has waited.  Returns -1 with errno and an error message. */
 int handover_save(struct ctx *ctx, flux_handover_t *o, errmsg_t *err);

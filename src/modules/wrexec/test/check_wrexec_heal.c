@@ -122,6 +122,35 @@ START_TEST(broker_between_dies)
 }
 END_TEST
 
+/* Signals that were sent before a broker died, and while it was dead, are repeated, each of them.
+ * _i: that many before; 1: and the module is reloaded meanwhile. */
+START_TEST(signals_repeated)
+{
+    struct bed *b = bed_create_sized(3);
+    char want[4096] = "LAUNCH ";
+
+    answer(b);
+    launch_on(b, 7, "2", NULL);
+    turn(b);
+    for (int i = 0; i < _i; i++)
+        kill_jobs(b, "7", i % 3 ? SIGRTMIN : SIGUSR1);
+    turn(b);
+    tree_fails(b, EHOSTUNREACH);
+    if (_i == 1)
+        reload(b);
+    kill_jobs(b, "7", SIGRTMIN);
+    kill_jobs(b, "7", SIGUSR2);
+    kill_jobs(b, "7", SIGRTMIN);
+    b->frames[0] = '\0';
+    lost(b, "1", 7);
+    turn(b);
+    for (int i = 0; i < _i + 3; i++)
+        strcat(want, "SIGNAL ");
+    ck_assert_str_eq(b->frames, want);
+    bed_free(b);
+}
+END_TEST
+
 /* Output is acknowledged before the launcher of its node has used up its window. */
 START_TEST(acknowledged)
 {
@@ -201,5 +230,7 @@ int main(void)
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
         tcase_add_test(tc, tests[i]);
     tcase_add_loop_test(tc, broker_between_dies, 0, 3);
+    for (int n = 0; n < 200; n = 2 * n + 1)
+        tcase_add_loop_test(tc, signals_repeated, n, n + 1);
     return run_case("wrexec heal", tc);
 }
