@@ -43,8 +43,9 @@ struct inlet {
     uint64_t size;
     void *page;
     lane_rx_t *lane;
-    bool hung;   /* the connection has ended */
-    bool member; /* of a group: the writer is notified of each release */
+    bool hung;              /* the connection has ended */
+    struct knock_want want; /* a member of a group notifies the writer of each release */
+    double until;           /* that is the end of joining */
 };
 
 void inlet_destroy(inlet_t *i)
@@ -96,7 +97,7 @@ static int failed(errmsg_t *err, const char *what)
     return errmsg_fail(err, errnum, "cannot %s the writer of a stream: %s", what, strerror(errnum));
 }
 
-/* A process that is stopped and continued is interrupted in each of these, without a signal that it
+/* A process that is stopped and continued is interrupted in these, without a signal that it
  * handles. */
 static int reach_again(int fd, const struct sockaddr_un *sun, socklen_t len)
 {
@@ -118,16 +119,6 @@ static ssize_t say(const inlet_t *i, const void *buf, size_t len)
     return n;
 }
 
-static ssize_t hear(const inlet_t *i, void *buf, size_t len, int *pass)
-{
-    ssize_t n;
-
-    do
-        n = fdpass_recv(i->fd, buf, len, pass, 0);
-    while (n < 0 && errno == EINTR);
-    return n;
-}
-
 static int reach(inlet_t *i, const char *name, double timeout, errmsg_t *err)
 {
     struct sockaddr_un sun = {.sun_family = AF_UNIX};
@@ -143,31 +134,45 @@ static int reach(inlet_t *i, const char *name, double timeout, errmsg_t *err)
     if ((i->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) < 0)
         return failed(err, "open a socket to");
     if (setsockopt(i->fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv)) < 0 ||
-        setsockopt(i->fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv)) < 0 ||
         reach_again(i->fd, &sun, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len)) < 0)
         return failed(err, "connect to");
     return fd_check_peer(i->fd, "the writer of the stream", err);
 }
 
-static int join(inlet_t *i, const unsigned char *key, const struct knock_want *want, errmsg_t *err)
+static int knock(inlet_t *i, const unsigned char *key, const struct knock_want *want, errmsg_t *err)
 {
     struct knock k = {.want = *want};
     unsigned char buf[KNOCK_MAX];
-    struct knock_welcome w;
     ssize_t len;
-    ssize_t n;
-    int pass;
 
     memcpy(k.key, key, KNOCK_KEY_LEN);
     len = (ssize_t)knock_encode(&k, buf);
-    i->member = want->group[0] != '\0';
-    if (say(i, buf, (size_t)len) != len)
-        return failed(err, "write to");
-    if ((n = hear(i, buf, sizeof(buf), &pass)) <= 0) {
-        if (n == 0)
-            errno = ECONNRESET;
-        return failed(err, "hear from");
-    }
+    return say(i, buf, (size_t)len) == len ? 0 : failed(err, "write to");
+}
+
+/* Receive a part of the answer, with a descriptor; it is the number of bytes.  0: it has not come;
+ * -1. */
+static ssize_t hear(inlet_t *i, void *buf, size_t size, int *pass, errmsg_t *err)
+{
+    ssize_t n = fdpass_recv(i->fd, buf, size, pass, MSG_DONTWAIT);
+
+    if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR) && clock_now() < i->until))
+        return n > 0 ? n : 0;
+    if (n == 0)
+        errno = ECONNRESET;
+    return failed(err, "hear from");
+}
+
+/* The first part of the answer has the memory.  1, 0 or -1. */
+static int memory_hear(inlet_t *i, errmsg_t *err)
+{
+    unsigned char buf[KNOCK_MAX];
+    struct knock_welcome w;
+    int pass;
+    ssize_t n = hear(i, buf, sizeof(buf), &pass, err);
+
+    if (n <= 0)
+        return (int)n;
     if (knock_welcome_decode(buf, (size_t)n, &w) < 0 || (w.errnum == 0) != (pass >= 0)) {
         if (pass >= 0)
             close(pass);
@@ -178,19 +183,29 @@ static int join(inlet_t *i, const unsigned char *key, const struct knock_want *w
                            "the writer refuses the capability: the stream may have "
                            "begun anew since its name was looked up");
     if (w.errnum != 0)
-        return knock_refused(want, w.errnum, err);
+        return knock_refused(&i->want, w.errnum, err);
     i->size = w.size;
-    if (!(i->base = map(pass, i->size, PROT_READ, err)))
-        return -1;
-    if ((n = hear(i, buf, 1, &pass)) <= 0 || pass < 0) {
-        errno = n < 0 ? errno : ECONNRESET;
+    return (i->base = map(pass, i->size, PROT_READ, err)) ? 1 : -1;
+}
+
+/* The second one has the page of the lane. */
+static int page_hear(inlet_t *i, errmsg_t *err)
+{
+    unsigned char byte;
+    int pass;
+    ssize_t n = hear(i, &byte, 1, &pass, err);
+
+    if (n <= 0)
+        return (int)n;
+    if (pass < 0) {
+        errno = ECONNRESET;
         return failed(err, "hear from");
     }
     if (!(i->page = map(pass, lane_page_size(), PROT_READ | PROT_WRITE, err)))
         return -1;
     if (!(i->lane = lane_rx_create(i->page)))
         return errmsg_fail(err, ENOMEM, "out of memory");
-    return 0;
+    return 1;
 }
 
 static inlet_t *inlet_create(errmsg_t *err)
@@ -216,32 +231,56 @@ inlet_t *inlet_begin_far(const struct inlet_far_opts *opts, const struct knock_w
     return i;
 }
 
+inlet_t *inlet_begin(const char *name, const unsigned char *key, const struct knock_want *want,
+                     double timeout, errmsg_t *err)
+{
+    inlet_t *i = inlet_create(err);
+
+    if (!i)
+        return NULL;
+    i->until = clock_now() + timeout;
+    i->want = *want;
+    if (reach(i, name, timeout, err) < 0 || knock(i, key, want, err) < 0) {
+        inlet_destroy(i);
+        return NULL;
+    }
+    return i;
+}
+
 int inlet_joining(inlet_t *i, errmsg_t *err)
 {
-    return i->far ? inlet_far_joining(i->far, err) : 1;
+    int rc = 1;
+
+    if (i->far)
+        return inlet_far_joining(i->far, err);
+    if (!i->base)
+        rc = memory_hear(i, err);
+    if (rc > 0 && !i->lane)
+        rc = page_hear(i, err);
+    return rc;
 }
 
 double inlet_joining_poll(const inlet_t *i, struct pollfd *p)
 {
-    *p = (struct pollfd){.fd = -1};
-    return i->far ? inlet_far_joining_poll(i->far, p) : 0.;
+    *p = (struct pollfd){.fd = i->fd, .events = POLLIN};
+    return i->far ? inlet_far_joining_poll(i->far, p) : i->until;
 }
 
-inlet_t *inlet_connect_far(const struct inlet_far_opts *opts, const struct knock_want *want,
-                           double timeout, errmsg_t *err)
+/* Wait until it is connected: it, or NULL with an error message. */
+static inlet_t *joined(inlet_t *i, errmsg_t *err)
 {
-    inlet_t *i = inlet_begin_far(opts, want, timeout, err);
-    int rc = i ? 0 : 1;
+    int rc;
 
-    while (rc == 0 && (rc = inlet_joining(i, err)) == 0) {
+    while (i && (rc = inlet_joining(i, err)) <= 0) {
         struct pollfd p;
         double left = inlet_joining_poll(i, &p) - clock_now();
 
-        poll(&p, 1, clock_poll_ms(left));
-    }
-    if (rc < 0) {
-        inlet_destroy(i);
-        return NULL;
+        if (rc == 0)
+            poll(&p, 1, clock_poll_ms(left));
+        else {
+            inlet_destroy(i);
+            i = NULL;
+        }
     }
     return i;
 }
@@ -249,15 +288,13 @@ inlet_t *inlet_connect_far(const struct inlet_far_opts *opts, const struct knock
 inlet_t *inlet_connect(const char *name, const unsigned char *key, const struct knock_want *want,
                        double timeout, errmsg_t *err)
 {
-    inlet_t *i = inlet_create(err);
+    return joined(inlet_begin(name, key, want, timeout, err), err);
+}
 
-    if (!i)
-        return NULL;
-    if (reach(i, name, timeout, err) < 0 || join(i, key, want, err) < 0) {
-        inlet_destroy(i);
-        return NULL;
-    }
-    return i;
+inlet_t *inlet_connect_far(const struct inlet_far_opts *opts, const struct knock_want *want,
+                           double timeout, errmsg_t *err)
+{
+    return joined(inlet_begin_far(opts, want, timeout, err), err);
 }
 
 void inlet_leave(inlet_t *i)
@@ -360,7 +397,7 @@ int inlet_release(inlet_t *i, const struct inlet_step *s)
     if (i->far)
         return inlet_far_release(i->far, s);
     rc = lane_rx_release(i->lane, s->number);
-    if (rc == 0 && i->member)
+    if (rc == 0 && i->want.group[0] != '\0')
         send(i->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL); /* if the socket is full, other bytes will
                                                           * wake the writer */
     return rc;

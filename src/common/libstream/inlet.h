@@ -59,14 +59,17 @@ struct inlet_far_opts {
     const struct share_place *share;
 };
 #define INLET_SILENCE 20.
-/* Begin to connect to a writer of another host, within `timeout` seconds, which does not wait: so a
- * reader can connect to many writers at the same time.  The options are copied.  NULL with an error
- * message and EINVAL or ENOMEM. */
+/* Begin to connect to a writer of this host, or of another one, within `timeout` seconds, which
+ * does not wait for its answer: so a reader can connect to many writers at the same time.  The
+ * options are copied.  NULL with an error message, and EINVAL, ENOMEM or, on this host, another
+ * errno of inlet_connect(). */
+inlet_t *inlet_begin(const char *name, const unsigned char *key, const struct knock_want *want,
+                     double timeout, errmsg_t *err);
 inlet_t *inlet_begin_far(const struct inlet_far_opts *opts, const struct knock_want *want,
                          double timeout, errmsg_t *err);
-/* Go on with that.  1: it is connected; 0: not yet; -1 with the errors of inlet_connect_far().
- * Before it has returned 1, only inlet_joining_poll(), inlet_leave() and inlet_destroy() may be
- * called as well. */
+/* Go on with that.  1: it is connected; 0: not yet; -1 with the errors of inlet_connect() or
+ * inlet_connect_far().  Before it has returned 1, only inlet_joining_poll(), inlet_leave() and
+ * inlet_destroy() may be called as well. */
 int inlet_joining(inlet_t *i, errmsg_t *err);
 /* When to call inlet_joining() again: when poll(2) reports `p`, which is set (fd -1: there is
  * nothing to wait for but the time), and not later than at the time (clock_now()) that is

@@ -1,8 +1,7 @@
 /* stream_connect.c - a reader connects to the writers that the module has named.
  *
- * Through memory, a connection is one exchange with the writer.  Between hosts it is several, and
- * begins with some that only wait for the writer; so all of these connections are made at the same
- * time, and the time of joining grows little with the number of writers.
+ * A connection is one exchange with the writer, or several of them between hosts, and most of its
+ * time passes until the writer has the processor.  So all connections are made at the same time.
  *
  * Invariants:
  *  1. Outside of these functions, no source is `joining`.
@@ -55,8 +54,8 @@ static inlet_t *far_begin(flux_stream_t *s, const struct stream_member *m,
     return named(s, inlet_begin_far(&far, &s->want, timeout, &why), &why, err);
 }
 
-/* Go on with a connection by TCP: 1; 0: it is not there yet; -1 with an error message. */
-static int far_join(flux_stream_t *s, struct stream_source *src, errmsg_t *err)
+/* Go on with a connection: 1; 0: it is not there yet; -1 with an error message. */
+static int source_join(flux_stream_t *s, struct stream_source *src, errmsg_t *err)
 {
     errmsg_t why;
     int rc = inlet_joining(src->in, &why);
@@ -67,7 +66,7 @@ static int far_join(flux_stream_t *s, struct stream_source *src, errmsg_t *err)
     return rc;
 }
 
-/* Connect to a writer, or begin to.  0, or -1 with an error message. */
+/* Begin to connect to a writer.  0, or -1 with an error message. */
 static int source_begin(flux_stream_t *s, const struct stream_member *m, double timeout,
                         errmsg_t *err)
 {
@@ -89,13 +88,12 @@ static int source_begin(flux_stream_t *s, const struct stream_member *m, double 
     src->epoch = m->epoch;
     if (!(src->address = strdup(m->address)))
         return errmsg_fail(err, ENOMEM, "out of memory");
-    if (!m->far)
-        src->in = named(s, inlet_connect(m->address, key, &s->want, timeout, &why), &why, err);
-    else if ((src->in = far_begin(s, m, key, timeout, err))) {
-        src->joining = true;
-        return far_join(s, src, err) < 0 ? -1 : 0;
-    }
-    return src->in ? 0 : -1;
+    src->in = m->far ? far_begin(s, m, key, timeout, err)
+                     : named(s, inlet_begin(m->address, key, &s->want, timeout, &why), &why, err);
+    if (!src->in)
+        return -1;
+    src->joining = true;
+    return source_join(s, src, err) < 0 ? -1 : 0;
 }
 
 /* Go on with the connections for which poll(2) has reported something, or whose time is over.  0,
@@ -109,7 +107,7 @@ static int sources_joining(flux_stream_t *s, const struct pollfd *p, errmsg_t *e
         struct pollfd again;
 
         if (src->joining && (p[i].revents != 0 || inlet_joining_poll(src->in, &again) <= now) &&
-            far_join(s, src, err) < 0)
+            source_join(s, src, err) < 0)
             return -1;
     }
     return 0;

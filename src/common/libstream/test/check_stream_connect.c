@@ -1,5 +1,5 @@
-/* check_stream_connect.c - a reader connects by TCP to all writers at the same time.  The test is
- * the module, and all writers. */
+/* check_stream_connect.c - a reader connects to all writers at the same time.  The test is the
+ * module, and all writers. */
 #include "config.h"
 #include <errno.h>
 #include <jansson.h>
@@ -7,6 +7,8 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "libflux/test/fake.h"
@@ -24,6 +26,7 @@ static const unsigned char key[KNOCK_KEY_LEN] = "the capability of this stream..
 
 struct bed {
     struct fake *f;
+    bool here;  /* writers of this host, else by TCP */
     unsigned n; /* writers */
     int listen[WRITERS];
     char address[WRITERS][FAR_ADDR_MAX];
@@ -54,11 +57,11 @@ static void module_hook(struct fake *f, flux_msg_t *msg)
     *hex_encode(text, secret, sizeof(secret)) = '\0';
     writers = json_array();
     for (unsigned i = 0; i < b->n; i++)
-        json_array_append_new(writers, json_pack("{s:I s:I s:i s:s s:s s:s s:b s:I s:I}", "writer",
-                                                 (json_int_t)i + 1, "rank", (json_int_t)i, "epoch",
-                                                 1, "host", "h", "address", b->address[i], "key",
-                                                 text, "far", 1, "reader", (json_int_t)g.reader,
-                                                 "expires", (json_int_t)g.expires));
+        json_array_append_new(
+            writers, json_pack("{s:I s:I s:i s:s s:s s:s s:b s:I s:I}", "writer", (json_int_t)i + 1,
+                               "rank", (json_int_t)i, "epoch", 1, "host", "h", "address",
+                               b->address[i], "key", text, "far", !b->here, "reader",
+                               (json_int_t)g.reader, "expires", (json_int_t)g.expires));
     o = json_pack("{s:i s:b s:[] s:o}", "size", (int)b->n, "off", 0, "gone", "writers", writers);
     answer = json_dumps(o, 0);
     json_decref(o);
@@ -164,7 +167,60 @@ START_TEST(gone)
 }
 END_TEST
 
+/* Writers of this host, which answer nobody until all have a knock, and then end. */
+static void *end_late(void *arg)
+{
+    struct bed *b = arg;
+    int fd[WRITERS];
+
+    for (unsigned i = 0; i < b->n; i++) {
+        struct pollfd p = {.fd = b->listen[i], .events = POLLIN};
+        unsigned char knock[KNOCK_MAX];
+
+        fd[i] = poll(&p, 1, 10000) == 1 ? accept(p.fd, NULL, NULL) : -1;
+        if (fd[i] < 0 || recv(fd[i], knock, sizeof(knock), 0) <= 0)
+            errmsg_set(&b->why, "nobody knocks at writer %u before others have answered", i);
+    }
+    for (unsigned i = 0; i < b->n; i++)
+        close(fd[i]);
+    return NULL;
+}
+
+static int listen_here(char address[FAR_ADDR_MAX], unsigned i)
+{
+    struct sockaddr_un sun = {.sun_family = AF_UNIX};
+    size_t len =
+        (size_t)snprintf(address, FAR_ADDR_MAX, "check_stream_connect-%d-%u", (int)getpid(), i);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    memcpy(sun.sun_path + 1, address, len);
+    len += offsetof(struct sockaddr_un, sun_path) + 1;
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&sun, (socklen_t)len), 0);
+    ck_assert_int_eq(listen(fd, 1), 0);
+    return fd;
+}
+
+START_TEST(together_here)
+{
+    struct bed b = {.n = WRITERS, .here = true, .f = fake_create()};
+    pthread_t t;
+
+    b.f->hook = module_hook;
+    b.f->user = &b;
+    for (unsigned i = 0; i < b.n; i++)
+        b.listen[i] = listen_here(b.address[i], i);
+    ck_assert_int_eq(pthread_create(&t, NULL, end_late, &b), 0);
+    ck_assert_ptr_null(reader_open(&b));
+    ck_assert_int_eq(errno, ECONNRESET);
+    pthread_join(t, NULL);
+    ck_assert_msg(!*b.why.text, "%s", b.why.text);
+    for (unsigned i = 0; i < b.n; i++)
+        close(b.listen[i]);
+    fake_free(b.f);
+}
+END_TEST
+
 int main(void)
 {
-    RUN_SUITE("stream_connect", together, gone);
+    RUN_SUITE("stream_connect", together, together_here, gone);
 }
