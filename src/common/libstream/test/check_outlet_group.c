@@ -438,8 +438,11 @@ START_TEST(await_evict)
         put(o, step, "");
     nothing(a);
     ck_assert_msg(put_wait(o, LANE_SLOTS + 1, "", 0.) == -1 && errno == ETIMEDOUT, "%s", err.text);
-    (void)put_wait(o, LANE_SLOTS + 1, "", 0.06); /* the member is not awaited any more */
-    get_release(a, 1);
+    ck_assert_uint_eq(stats(o).evicted, 0);
+    /* The other one is not awaited any more, and then the group waits for this one. */
+    ck_assert_msg(put_wait(o, LANE_SLOTS + 1, "", 30.) == 0, "%s", err.text);
+    ended(a, ESTALE);
+    ck_assert_uint_eq(stats(o).evicted, 1);
     outlet_await(o, 3, "h", true);
     outlet_await(o, 4, "i", false);
     inlet_destroy(a);
@@ -547,6 +550,6 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("outlet_group", share, alone, keys, evict, keep, queue, limits, await, await_evict, held,
-              held_full);
+    RUN_SUITE("outlet_group", share, alone, keys, evict, keep, queue, limits, await, await_evict,
+              held, held_full);
 }
