@@ -1,12 +1,12 @@
 /* jm_client.c - jobs that end with their client (JOB_FLAG_CLIENT: flux wreckrun).
  *
- *     state of such a job   meaning                             left when (by)
- *     with                  its client has a claim              the client ends: the job is canceled
- *                           (libservice/claim.h)                (gone); its broker is lost: without,
- *                                                               if it returns (JOB_FLAG_RETURNS),
- *                                                               otherwise the job is canceled (gone)
- *     without               the client may come back when a     it has come: with (job.claim); after
- *                           broker of its rank is started       job.client-grace: canceled (timer_cb)
+ *     state      meaning                          left when (by)
+ *     with       its client has a claim           the client ends: the job is canceled (gone); its
+ *                (libservice/claim.h)             broker is lost: without, if the client returns
+ *                                                 (JOB_FLAG_RETURNS), otherwise canceled (gone)
+ *     without    the client may come back when    it has come: with (job.claim); after
+ *                a broker of its rank is          job.client-grace: canceled (timer_cb)
+ *                started
  *
  * Invariants:
  *  1. A job is in the list `without` exactly while it waits for its client; it has no claim then.
