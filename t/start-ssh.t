@@ -260,6 +260,11 @@ like "$out" "127.0.0.2 is rank 1 of the session already, and its broker has ende
 FLUX_SSH="ssh -F $TEST_DIR/known" ok "one host, and a larger size" start --hosts=127.0.0.1 --size=2 \
     sh -c "'$FLUX' overlay add 127.0.0.3 && '$FLUX' up"
 like "$out" "2 of 2 up: 0-1" "grows, too"
+FLUX_SSH="ssh -F $TEST_DIR/known" ok "jobs get the nodes that were added" run_with_timeout 60 "$FLUX" start \
+    --hosts=127.0.0.1 --size=4 sh -c "'$FLUX' overlay add 127.0.0.2 127.0.0.3 &&
+    until '$FLUX' resource list | grep -q '^free .* 0-2 '; do sleep 0.1; done
+    '$FLUX' wreckrun -N3 sh -c 'echo task \$FLUX_TASK_RANK'"
+is "$(grep ^task <<<"$out" | sort | tr '\n' ' ')" "task 0 task 1 task 2 " "and run there"
 fails "a session of another kind" start --size=2 "$FLUX" overlay add n7
 like "$err" "no host can be added to this session: it was not started by flux start with --hosts" "does not"
 exits 2 "no host" "$FLUX" overlay add
