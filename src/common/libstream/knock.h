@@ -44,7 +44,7 @@ struct knock_want {
      * the queue of the group */
     char group[KNOCK_GROUP_MAX + 1]; /* "": none */
     char key[KNOCK_VAR_MAX + 1];     /* variable; steps with equal values of it are kept in order */
-    uint32_t hold; /* seconds that the group is given steps without members */
+    uint32_t hold;                   /* seconds that the group is given steps without members */
     bool follow; /* another writer hands out the steps, and members claim them here */
     /* for a member of a team, all members of which are offered the same steps: */
     char team[KNOCK_GROUP_MAX + 1]; /* "": none */

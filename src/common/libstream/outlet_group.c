@@ -37,7 +37,8 @@
  *
  * Failure: if memory for its share is short, a group loses a step, which counts as dropped.  A
  * group without members, which awaits none (outlet_await.c) and is not held, gets no new steps; its
- * steps wait for the next member.  No reader becomes a member after the writer has ended (ECONNRESET).
+ * steps wait for the next member.  No reader becomes a member after the writer has ended
+ * (ECONNRESET).
  */
 #include "config.h"
 #include <errno.h>

@@ -59,8 +59,8 @@ struct outlet_group {
     bool resumed;                  /* it is such a group; */
     bool fresh;                    /* no member has joined yet: its options are not known */
     unsigned awaits;               /* members that have not joined yet */
-    double until;    /* the group is held until then; 0: it is not */
-    uint64_t missed; /* steps since then */
+    double until;                  /* the group is held until then; 0: it is not */
+    uint64_t missed;               /* steps since then */
     uint64_t given;                /* all steps before it were given by earlier writers */
     struct outlet_bucket *buckets; /* NULL: the group has no key */
 };

@@ -2,9 +2,9 @@
  *
  * A request names a variable, a part of it, and the memory for its elements.  It is checked when it
  * is scheduled, as far as that needs nothing but the descriptions in the step.  Performing copies
- * what is on this host; writers on other hosts are asked for all their parts before the first
- * answer is awaited, so that they send at the same time.  A writer that has several parts to send
- * is asked for the next one when it has sent the one before (inlet_far.c).
+ * what is on this host; writers on other hosts are asked before the first answer is awaited, so
+ * that they send at the same time.  A writer that has several parts to send is asked for the next
+ * one when it has sent the one before (inlet_far.c).
  *
  * A part of one writer is its piece of a global array, which is a box of that; or its own array,
  * which is fetched whole, into its place in the step, and copied from there.
