@@ -133,6 +133,23 @@ ok "rank 7 has returned" below 7 3
 ok "all take jobs" wait_until 30 "$FLUX" wreckrun -N8 -n8 true
 end_all
 
+# --- hosts for later ---
+
+configure "$PWD/key.%r" '["boot.hosts"] = 3'
+begin_all 2 1
+ok "the session does not wait for ranks that are to come later" \
+    wait_until 30 up_is "3 of 8 up: 0-2; absent: 3-7"
+begin 7
+begin 5
+ok "they join when their brokers are started" wait_until 60 up_is "5 of 8 up: 0-2,5,7; absent: 3-4,6"
+ok "below the brokers that are there" below 7 1
+begin 3
+begin 4
+begin 6
+ok "in any order" wait_until 60 up_is "8 of 8 up: 0-7"
+ok "all take jobs" wait_until 30 "$FLUX" wreckrun -N8 -n8 true
+end_all
+
 # --- flux start --restart ---
 
 hold 8 --topology=kary:2 --restart --set=orphan.timeout=0.1s --set=overlay.settle=0
