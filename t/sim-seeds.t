@@ -6,6 +6,12 @@
 # shellcheck source=t/sim/seeds.sh
 . "$SRCDIR/t/sim/seeds.sh"
 
-plan $((1 + ${#failed_once[@]}))
+plan $((2 + ${#failed_once[@]}))
 seeds_hold 2
 seeds_again
+
+# The session is parted, or brokers stand still, and all of them come back.
+parted=${FLUX_TEST_SANITIZERS:+10}
+ok "parts of a session that are cut off for a while come back" \
+    "$SIM" --scenario=parted --check="${parted:-60}" --seed=1 --large=0
+note "$out"

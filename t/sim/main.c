@@ -20,31 +20,17 @@
 #include "sim.h"
 
 const struct scenario *const scenarios[] = {
-    &scenario_bringup,
-    &scenario_routing,
-    &scenario_events,
-    &scenario_barrier,
-    &scenario_kvs,
-    &scenario_history,
-    &scenario_log,
-    &scenario_shutdown,
-    &scenario_return,
-    &scenario_live,
-    &scenario_heal,
-    &scenario_apart,
-    &scenario_commit,
-    &scenario_many,
-    &scenario_launch,
-    &scenario_jobs,
-    &scenario_feed,
-    &scenario_streams,
-    NULL,
+    &scenario_bringup, &scenario_routing, &scenario_events,   &scenario_barrier, &scenario_kvs,
+    &scenario_history, &scenario_log,     &scenario_shutdown, &scenario_return,  &scenario_live,
+    &scenario_heal,    &scenario_apart,   &scenario_commit,   &scenario_many,    &scenario_launch,
+    &scenario_jobs,    &scenario_feed,    &scenario_streams,  &scenario_parted,  NULL,
 };
 
 /* Those at the end take longer, and are run only when they are asked for by name. */
 static bool apart(const struct scenario *sc)
 {
-    return sc == &scenario_jobs || sc == &scenario_feed || sc == &scenario_streams;
+    return sc == &scenario_jobs || sc == &scenario_feed || sc == &scenario_streams ||
+           sc == &scenario_parted;
 }
 
 struct options {

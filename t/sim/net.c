@@ -8,6 +8,8 @@
  *    a dead neighbor                  messages vanish; later core_peer_lost() and EHOSTUNREACH
  *    what the dead one sent last       arrives, or does not, all from some point on
  *    a silent neighbor                 live.c, if the scenario wants it
+ *    a part of the network cut off     what crosses the border arrives when it is over, as TCP sends
+ *                                     it again
  *    a broker started again           new connections to its parent and to the next of the ring;
  *                                     core_peer_back() for them
  *    a broker that has lost its       connections to another one, when that takes it over;
@@ -246,6 +248,31 @@ static void arrive(void *arg, void *data)
     core_link_input(ch->to->core, ch->plane, ch->from->rank, msg);
 }
 
+void net_part(sim_t *s, bool *part, unsigned which, int64_t until)
+{
+    s->apart = part;
+    s->apart_which = which;
+    s->apart_until = until;
+}
+
+/* Does what is sent now reach the other broker? */
+static bool reaches(const struct node *from, const struct node *to)
+{
+    const sim_t *s = from->sim;
+
+    return !s->apart || sim_now(s) >= s->apart_until ||
+           s->apart[from->rank] == s->apart[to->rank] ||
+           !(s->apart_which & (s->apart[from->rank] ? 1 : 2));
+}
+
+/* The moment at which something arrives that takes `delay`. */
+static int64_t arrival(const struct node *from, const struct node *to, int64_t delay)
+{
+    const sim_t *s = from->sim;
+
+    return (reaches(from, to) ? sim_now(s) : s->apart_until) + delay;
+}
+
 /* The moment from which the other end can take messages. */
 static int64_t earliest(const struct chan *ch, int64_t at)
 {
@@ -256,7 +283,7 @@ static int fly(struct chan *ch, flux_msg_t *msg, bool sign, int64_t delay)
 {
     sim_t *s = ch->from->sim;
     struct flight *f = malloc(sizeof(*f));
-    int64_t at = earliest(ch, sim_now(s) + delay);
+    int64_t at = earliest(ch, arrival(ch->from, ch->to, delay));
 
     if (!f)
         return -1;
@@ -440,6 +467,15 @@ static void net_drop(void *arg, enum core_plane plane, uint32_t rank)
     }
 }
 
+/* The moment at which a new connection is made, for which both ends have to reach the other. */
+static int64_t connected_at(const struct node *n, const struct node *to)
+{
+    int64_t delay = sim_draw(n->sim, &n->sim->link_delay);
+    int64_t there = arrival(n, to, delay), back = arrival(to, n, delay);
+
+    return there > back ? there : back;
+}
+
 static void chan_open(struct chan *ch, int64_t at)
 {
     ch->cut = ch->closed = ch->blocked = ch->mute = ch->begun = false;
@@ -460,7 +496,7 @@ static void ring_back(void *arg, void *data)
 static void ring_open(struct node *n)
 {
     sim_t *s = n->sim;
-    int64_t at = sim_now(s) + sim_draw(s, &s->link_delay);
+    int64_t at = connected_at(n, n->ring_next.to);
 
     chan_open(&n->ring_next, at);
     chan_open(n->ring_next.back, at);
@@ -545,7 +581,7 @@ static bool way_is_over(const struct way *w)
 static struct way *way_open(struct node *n, struct node *parent)
 {
     sim_t *s = n->sim;
-    int64_t at = sim_now(s) + sim_draw(s, &s->link_delay);
+    int64_t at = connected_at(n, parent);
     struct way *w = way_create(n, parent, at);
 
     LIST_FOREACH_SAFE(it, tmp, &n->others)
@@ -615,7 +651,8 @@ static bool net_reached(void *arg, enum core_plane plane, uint32_t rank)
 
     if (plane == CORE_RING) /* its address is known */
         return true;
-    return w && w->up.to->state == NODE_ON && !w->up.mute && !w->up.cut;
+    return w && w->up.to->state == NODE_ON && !w->up.mute && !w->up.cut && reaches(n, w->up.to) &&
+           reaches(w->up.to, n);
 }
 
 static double net_heard(void *arg, enum core_plane plane, uint32_t rank)
@@ -698,6 +735,8 @@ void net_give_up(struct chan *ch)
 {
     sim_t *s = ch->to->sim;
 
+    if (ch->way)
+        ch->way->up.from->ends += ch->way->there && !ch->way->up.cut;
     connection_cut(s, ch, ch->back->mute ? ch : ch->back, false);
     if (ch->way)
         chan_cut(&ch->way->event, false);
@@ -778,7 +817,7 @@ static void tree_back(void *arg, void *data)
 void net_back(struct node *n)
 {
     sim_t *s = n->sim;
-    int64_t at = sim_now(s) + sim_draw(s, &s->link_delay);
+    int64_t at = connected_at(n, &s->nodes[topology_parent(s->topo, n->rank)]);
     struct node *parent = &s->nodes[topology_parent(s->topo, n->rank)];
     struct list_node *it;
 

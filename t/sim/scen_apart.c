@@ -6,11 +6,25 @@
  * not lost: it connects to a broker above, is up all the time, and serves.  So is one that can tell
  * its parent that it does not hear it.  Where nobody could vouch for it, it may be lost, and is
  * started again; nobody but it and those below it is.
+ *
+ * In the scenario `parted` some brokers are cut off from all others for a while, in one direction
+ * or both, or brokers stand still, rank 0 for up to a minute; then everything goes on.  Clients at
+ * all ranks publish, and write to a service that knows which ranks are announced as lost
+ * (ledger.c).
+ *
+ *  1. Nothing that is shorter than the limit of silence loses a rank, or moves one.  Nor does rank
+ *     0 that stands still for less than the patience of its children.
+ *  2. A broker that was announced as lost ends by itself when it hears others again, and has
+ *     written nothing since.
+ *  3. When those that have ended were started again, all are up, and serve each other.
+ *
+ * That no event is lost is required by node.c.
  */
 #include "config.h"
 #include <stdio.h>
 
 #include "echo.h"
+#include "ledger.h"
 #include "sim.h"
 
 #define ROUNDS 6
@@ -18,13 +32,18 @@
 #define TICKS 20
 #define SLOWEST 0.97 /* rates of clocks */
 #define FASTEST 1.03
-#define ANSWER (300 * SIM_MS) /* a third has this time, and a little, to answer */
+#define HARMLESS (1800 * SIM_MS) /* shorter than the limit of silence, whatever clocks do */
+#define ROOT_STILL (55 * SIM_S)  /* shorter than the patience of the children of rank 0 */
+#define ANSWER (300 * SIM_MS)    /* a third has this time, and a little, to answer */
 
 static const struct silence_limits limits = {1., 2., 3., 60.};
 
 struct apart {
     sim_t *s;
     unsigned answers, asked;
+    bool *part;       /* of each rank: it is in the part that is cut off */
+    unsigned *starts; /* brokers of each rank before the round */
+    uint32_t *parents;
 };
 
 static struct node *parent_of(const struct node *n)
@@ -186,15 +205,8 @@ static void one_round(struct apart *a)
         everybody_serves(a);
 }
 
-static void apart_run(sim_t *s)
+static void listen(sim_t *s)
 {
-    struct apart *a = sim_alloc(s, sizeof(*a));
-
-    a->s = s;
-    for (uint32_t r = 0; r < s->cfg.size; r++)
-        s->nodes[r].rate = SLOWEST + (FASTEST - SLOWEST) * rng_real(&s->rng);
-    if (!sim_boot(s))
-        return;
     for (unsigned i = 0; i < LISTENERS && !s->failed; i++) {
         struct sim_ep *e = sim_client_add(s, rng_below(&s->rng, s->cfg.size), "listener");
         flux_future_t *f = e ? flux_event_subscribe(e->h, "") : NULL;
@@ -206,8 +218,154 @@ static void apart_run(sim_t *s)
         flux_future_destroy(f);
     }
     sim_run_for(s, 3 * SIM_S);
+}
+
+static void apart_run(sim_t *s)
+{
+    struct apart *a = sim_alloc(s, sizeof(*a));
+
+    a->s = s;
+    for (uint32_t r = 0; r < s->cfg.size; r++)
+        s->nodes[r].rate = SLOWEST + (FASTEST - SLOWEST) * rng_real(&s->rng);
+    if (!sim_boot(s))
+        return;
+    listen(s);
     for (unsigned round = 0; round < ROUNDS && !s->failed; round++)
         one_round(a);
+    sim_run_for(s, SIM_S);
+    sim_check_quiet(s);
+}
+
+/* --- parts of the network, and brokers that stand still --- */
+
+static void go_on(void *arg, void *data)
+{
+    struct node *n = arg;
+
+    (void)data;
+    vowner_continue(n->sim->clock, &n->owner);
+}
+
+static void stand_still(struct node *n, int64_t time)
+{
+    sim_t *s = n->sim;
+
+    if (n->state != NODE_ON || n->owner.paused)
+        return;
+    if (s->cfg.trace)
+        printf("%14.6f  %u stands still for %.3f s\n", 1e-9 * (double)sim_now(s), n->rank,
+               1e-9 * (double)time);
+    vowner_pause(&n->owner);
+    sim_at(s, sim_now(s) + time, go_on, n, NULL);
+}
+
+/* Some subtree, or any ranks, or half of them, never rank 0. */
+static void cut_off(struct apart *a, int64_t time)
+{
+    sim_t *s = a->s;
+    uint32_t top = rng_range(&s->rng, 1, s->cfg.size - 1);
+    unsigned kind = rng_below(&s->rng, 3), which = rng_range(&s->rng, 1, 3);
+
+    for (uint32_t r = 0; r < s->cfg.size; r++)
+        a->part[r] = r > 0 && (kind == 0   ? is_below(s, r, &s->nodes[top])
+                               : kind == 1 ? r == top || rng_chance(&s->rng, 0.1)
+                                           : rng_chance(&s->rng, 0.5));
+    net_part(s, a->part, which, sim_now(s) + time);
+    if (!s->cfg.trace)
+        return;
+    printf("%14.6f  cut off for %.3f s (%u):", 1e-9 * (double)sim_now(s), 1e-9 * (double)time,
+           which);
+    for (uint32_t r = 0; r < s->cfg.size; r++)
+        if (a->part[r])
+            printf(" %u", r);
+    printf("\n");
+}
+
+/* Something that nobody may call a loss, or something that lasts longer.  Returns how long. */
+static int64_t disturb(struct apart *a, bool harmless)
+{
+    sim_t *s = a->s;
+    int64_t most = harmless ? HARMLESS : 12 * SIM_S;
+    int64_t time = rng_range(&s->rng, 100, (uint32_t)(most / SIM_MS)) * SIM_MS;
+
+    s->faults++;
+    if (rng_chance(&s->rng, 0.5)) {
+        cut_off(a, time);
+    } else if (harmless && rng_chance(&s->rng, 0.5)) {
+        time = rng_range(&s->rng, 100, ROOT_STILL / SIM_MS) * SIM_MS;
+        stand_still(&s->nodes[0], time);
+    } else {
+        for (unsigned i = rng_range(&s->rng, 1, 3); i > 0; i--)
+            stand_still(&s->nodes[rng_range(&s->rng, 1, s->cfg.size - 1)], time);
+    }
+    return time;
+}
+
+static void write_one(void *arg, void *data)
+{
+    sim_t *s = arg;
+
+    (void)data;
+    ledger_write(s, sim_random_alive(s));
+}
+
+static void expect_unchanged(const struct apart *a, int64_t time)
+{
+    sim_t *s = a->s;
+
+    for (uint32_t r = 0; r < s->cfg.size && !s->failed; r++) {
+        const struct node *n = &s->nodes[r];
+
+        if (!is_up(s, r) || n->starts != a->starts[r])
+            sim_fail(s, "rank %u was lost in vain, after %.3f s", r, 1e-9 * (double)time);
+        else if (r > 0 && parent_of(n)->rank != a->parents[r])
+            sim_fail(s, "rank %u has moved in vain, after %.3f s", r, 1e-9 * (double)time);
+    }
+}
+
+static void part_round(struct apart *a)
+{
+    sim_t *s = a->s;
+    bool harmless = rng_chance(&s->rng, 0.4);
+    int64_t time;
+
+    for (uint32_t r = 0; r < s->cfg.size; r++) {
+        a->starts[r] = s->nodes[r].starts;
+        a->parents[r] = r > 0 ? parent_of(&s->nodes[r])->rank : 0;
+    }
+    time = disturb(a, harmless);
+    for (unsigned i = 0; i < TICKS; i++) {
+        sim_at(s, sim_now(s) + rng_below(&s->rng, 15000) * SIM_MS, tick, s, NULL);
+        sim_at(s, sim_now(s) + rng_below(&s->rng, 15000) * SIM_MS, write_one, s, NULL);
+    }
+    sim_run_for(s, time + 5 * SIM_S + (int64_t)(2. * s->cfg.heal * 1e9) +
+                       sim_max_delay(s) * 4 * s->cfg.size);
+    if (!s->failed && harmless)
+        expect_unchanged(a, time);
+    for (uint32_t r = 0; r < s->cfg.size && !s->failed; r++)
+        bring_back(s, r);
+    sim_run_for(s, SIM_S + sim_max_delay(s) * s->cfg.size);
+    for (uint32_t r = 0; r < s->cfg.size && !s->failed; r++)
+        if (!is_up(s, r))
+            sim_fail(s, "rank %u is not up at the end of a round", r);
+    if (!s->failed)
+        everybody_serves(a);
+}
+
+static void parted_run(sim_t *s)
+{
+    struct apart *a = sim_alloc(s, sizeof(*a));
+
+    a->s = s;
+    a->part = sim_alloc(s, sizeof(*a->part) * s->cfg.size);
+    a->starts = sim_alloc(s, sizeof(*a->starts) * s->cfg.size);
+    a->parents = sim_alloc(s, sizeof(*a->parents) * s->cfg.size);
+    if (s->cfg.size < 2 || !sim_boot(s))
+        return;
+    ledger_start(s);
+    listen(s);
+    for (unsigned round = 0; round < ROUNDS && !s->failed; round++)
+        part_round(a);
     sim_run_for(s, SIM_S);
     sim_check_quiet(s);
 }
@@ -223,4 +381,7 @@ static void apart_tune(struct sim_config *cfg, struct rng *rng)
 
 const struct scenario scenario_apart = {
     "apart", "who does not hear its parent, nor is heard, goes on below another one", apart_run,
+    apart_tune};
+const struct scenario scenario_parted = {
+    "parted", "parts of the network are cut off, or brokers stand still, and come back", parted_run,
     apart_tune};

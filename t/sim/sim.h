@@ -207,6 +207,9 @@ struct sim {
     json_t *planted;    /* R of the last allocation (plant.c) */
     hmap_t *events;     /* sequence -> hash of the event, as first seen */
     uint64_t faults;
+    bool *apart; /* of each rank: it is in the part that net_part() has cut off; NULL: never */
+    unsigned apart_which;
+    int64_t apart_until;
     /* Broker `n` calls `of` slow, or lost: is that so?  NULL: any is. */
     void (*accused)(sim_t *s, const struct node *n, const struct chan *from, bool lost);
     bool clock_set; /* the wall clock of the root: what is on record says nothing of durations */
@@ -272,6 +275,10 @@ void net_lost(struct node *n, bool orderly);
 void net_break(struct node *n, enum core_plane plane);
 /* Is this broker connected, or about to be, to that one as to a broker above? */
 bool net_connects(const struct node *n, const struct node *to);
+/* Until a moment, nothing that a broker of `part` (a flag for each rank, which the caller keeps)
+ * sends to the others arrives (which & 1), or nothing that the others send to it (& 2): it arrives
+ * then, unless the connection was given up. */
+void net_part(sim_t *s, bool *part, unsigned which, int64_t until);
 /* This connection breaks. */
 void net_break_way(struct way *w);
 /* Have both ends of each connection of a broker noticed that it ended? */
@@ -363,10 +370,10 @@ struct scenario {
     void (*tune)(struct sim_config *cfg, struct rng *rng); /* may be NULL */
 };
 extern const struct scenario *const scenarios[]; /* ends with NULL */
-extern const struct scenario scenario_apart, scenario_bringup, scenario_routing, scenario_events,
-    scenario_barrier, scenario_kvs, scenario_history, scenario_shutdown, scenario_log,
-    scenario_jobs, scenario_feed, scenario_return, scenario_heal, scenario_many, scenario_live,
-    scenario_launch, scenario_commit, scenario_streams;
+extern const struct scenario scenario_apart, scenario_parted, scenario_bringup, scenario_routing,
+    scenario_events, scenario_barrier, scenario_kvs, scenario_history, scenario_shutdown,
+    scenario_log, scenario_jobs, scenario_feed, scenario_return, scenario_heal, scenario_many,
+    scenario_live, scenario_launch, scenario_commit, scenario_streams;
 
 /* Print the table of messages per operation beside the formula.  0, or -1 when one exceeds it. */
 int figures_print(uint32_t size, const char *topology);
