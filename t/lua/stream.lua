@@ -12,6 +12,8 @@ raises("no option 'deep'", "an option that is not there", h.stream_reader, h, "l
 raises("0 or more", "an option of another type", h.stream_reader, h, "lua.a", {depth = -1})
 raises("is a text", "a number where a text belongs", h.stream_reader, h, "lua.a", {group = 7})
 fails("EINVAL", "a policy that is not there", h:stream_reader("lua.a", {policy = "never"}))
+fails("EINVAL", "a reader that resumes without a group", h:stream_reader("lua.a", {resume = 5}))
+fails("EINVAL", "a rank beyond the team", h:stream_reader("lua.a", {team = "t", rank = 2, size = 2}))
 is(table.concat({h:stream_rank()}, " "), "0 1", "a process that was started alone")
 fails("EINVAL", "a rank without a size", h:stream_writer("lua.b", {rank = 1}))
 is(w:step(), 0, "the first step")

@@ -36,6 +36,37 @@ class Atom:
 
 
 class StreamTest(Case):
+    def test_team(self):
+        """members of a team get the same steps, from when all of them are there"""
+        def member(rank):
+            return self.h.stream_reader("py.team", team="t", rank=rank, size=2, policy="latest")
+
+        with self.h.stream_writer("py.team", keep=1) as out:
+            with member(0) as first:
+                out.put("n", b"0")
+                out.end_step()
+                self.assertRaises(TimeoutError, first.begin_step, timeout=0.01)
+                self.fails(errno.EEXIST, member, 0)
+                with member(1) as second:
+                    for reader in (first, second):
+                        self.assertEqual(bytes(reader.begin_step(timeout=60)["n"]), b"0")
+            self.fails(errno.EINVAL, self.h.stream_reader, "py.team", rank=1, size=2)
+
+    def test_resume(self):
+        """a member of a group that comes again in time misses nothing"""
+        self.fails(errno.EINVAL, self.h.stream_reader, "py.resume", resume=5.0)
+        with self.h.stream_writer("py.resume") as out:
+            with self.h.stream_reader("py.resume", group="g", resume=600.0) as steps:
+                for _ in range(2):
+                    out.end_step()
+                self.assertEqual(steps.begin_step(timeout=60).number, 0)
+                steps.end_step()
+                self.assertEqual(steps.begin_step(timeout=60).number, 1)
+            out.end_step()
+            with self.h.stream_reader("py.resume", group="g") as steps:
+                self.assertEqual(steps.begin_step(timeout=60).number, 1)
+                self.assertEqual(steps.begin_step(timeout=60).number, 2)
+
     def test_rank(self):
         """rank and size of a writer come from the environment by default"""
         self.assertEqual(self.h.stream_rank(), (0, 1))
