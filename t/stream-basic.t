@@ -389,7 +389,7 @@ like "$err" "no stream 'gone'" "says so"
 exits 1 "a reader of what nobody writes" "$FLUX" stream cat --timeout=10ms nothing
 like "$err" "nobody has written stream 'nothing'" "says so"
 exits 2 "flux stream cat of nothing" "$FLUX" stream cat
-exits 1 "a policy that is none" "$FLUX" stream cat --policy=never x
+exits 2 "a policy that is none" "$FLUX" stream cat --policy=never x
 like "$err" "'never' is not a policy" "is refused"
 no_stream() {
     [ "$("$FLUX" stream ls --json | tr -d ' \n')" = "[]" ]

@@ -84,7 +84,7 @@ ok "flux stream policy" "$FLUX" stream policy stuck "$reader" latest
 ended w 1
 is "$last" "open " "lets a writer go on that the reader blocks"
 like "$("$FLUX" stream readers stuck)" " latest " "is listed"
-exits 1 "a policy that is none" "$FLUX" stream policy stuck "$reader" never
+exits 2 "a policy that is none" "$FLUX" stream policy stuck "$reader" never
 like "$err" "'never' is not a policy" "is refused"
 exits 1 "the policy of a reader that is none" "$FLUX" stream policy stuck 1 latest
 like "$err" "has no reader 1" "is an error"

@@ -102,6 +102,20 @@ ok "which writes all of its steps" "$PEER" write early 4 0 2 readers=1
 ended r
 is "$last" "0-1 2 stream 'early': rank 1 of the writers has died in step 2 " "the reader has the steps of both, and is told"
 
+# What is given to commands.
+exits 1 "a name with a control character" "$PEER" write $'a\e[31mb' 1 0 1
+like "$out" "the name of a stream has 1 to 128 bytes, without blanks and control characters" "is told why"
+exits 2 "a switch with a blank" "$FLUX" stream switch "a b" on
+like "$err" "'a b' is not the name of a switch" "is told why"
+exits 2 "a relay at an address that is none" "$FLUX" stream relay --address=foo
+like "$err" "--address=foo is not an IP address" "is told why"
+exits 2 "a sample of none" "$FLUX" stream cat --policy=sample:0 heat
+like "$err" "'sample:0' is not a policy" "is told why"
+exits 2 "a file, with a policy" "$FLUX" stream cat --file --policy=latest heat.rec
+like "$err" "a file has no readers" "is told why"
+exits 1 "a variable that no step has" "$FLUX" stream cat --file --var=typo heat.rec
+like "$err" "no step of stream 'heat.rec' had a variable 'typo'" "is told"
+
 release
 is "$status" 0 "the session ends well"
 finish

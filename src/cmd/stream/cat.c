@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libstream/knock.h"
 #include "libstream/stream.h"
 #include "libstream/stream_wire.h"
 #include "cat.h"
@@ -54,6 +55,7 @@ struct cat {
     struct cmd *c;
     flux_stream_t *s;
     const char *name;  /* of the stream, or a file */
+    bool found;        /* a step had the variable */
     const char *var;   /* NULL: all */
     const char *slice; /* NULL: none */
     bool raw;
@@ -270,6 +272,7 @@ static int cat_vars(struct cat *cat, uint64_t step, uint32_t rank, names_f names
     for (size_t i = 0; rc == CMD_OK && (var = names(cat->s, rank, i)); i++) {
         if (cat->var && strcmp(var, cat->var) != 0)
             continue;
+        cat->found = true;
         rc = cat_var(cat, step, rank, var);
         ++*n;
     }
@@ -311,6 +314,8 @@ static int cat_run(struct cat *cat, uint32_t count, double timeout)
         if (n == count)
             break;
     }
+    if (rc == CMD_OK && cat->var && !cat->found && !cat->slice)
+        return cmd_error(cat->c, "no step of stream '%s' had a variable '%s'", cat->name, cat->var);
     return rc;
 }
 
@@ -318,6 +323,7 @@ int stream_cat(struct cmd *c, int argc, char **argv)
 {
     struct cat cat = {.c = c};
     struct flux_stream_opts opts = {.timeout = -1.};
+    struct knock_want want;
     double timeout = -1.;
     uint32_t count = 0;
     bool file = false;
@@ -383,6 +389,10 @@ int stream_cat(struct cmd *c, int argc, char **argv)
         return cmd_usage_error(c, "--slice needs --var");
     if (cat.raw && cat.json)
         return cmd_usage_error(c, "--raw and --json exclude each other");
+    if (opts.policy && knock_policy_parse(&want, opts.policy, &err) < 0)
+        return cmd_usage_error(c, "%s", err.text);
+    if (file && (opts.policy || opts.group || opts.onoff))
+        return cmd_usage_error(c, "a file has no readers with a policy, a group or a switch");
     if (file && (opts.transforms || opts.join))
         return cmd_usage_error(c, "--file excludes --transforms and --join");
     if (!file && !(h = cmd_handle(c)))

@@ -9,10 +9,12 @@
  * Failure: an error message and exit code 1.
  */
 #include "config.h"
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "../cmd_private.h"
+#include "libstream/knock.h"
 #include "libstream/stream.h"
 #include "libstream/stream_wire.h"
 #include "libutil/strutil.h"
@@ -136,7 +138,9 @@ static const struct cmd_usage policy_usage = {
 static int cmd_policy(struct cmd *c, int argc, char **argv)
 {
     struct stream_policy in;
+    struct knock_want want;
     const char *val;
+    errmsg_t err;
     int key;
 
     if ((key = cmd_option(c, &policy_usage, argc, argv, &val)) != 0)
@@ -146,6 +150,8 @@ static int cmd_policy(struct cmd *c, int argc, char **argv)
         return cmd_usage_error(c, "NAME, READER and POLICY are required");
     if (cmd_parse_u64(c, "READER", argv[1], &in.reader) < 0)
         return CMD_USAGE;
+    if (knock_policy_parse(&want, argv[2], &err) < 0)
+        return cmd_usage_error(c, "%s", err.text);
     in.name = argv[0];
     in.policy = argv[2];
     return act(c, "stream.policy", &stream_policy_schema, &in);
@@ -175,7 +181,7 @@ static int cmd_switch(struct cmd *c, int argc, char **argv)
     if (!(h = cmd_handle(c)))
         return CMD_FAIL;
     if (flux_stream_switch(h, argv[0], on, &err) < 0)
-        return cmd_error(c, "%s", err.text);
+        return errno == EINVAL ? cmd_usage_error(c, "%s", err.text) : cmd_error(c, "%s", err.text);
     return CMD_OK;
 }
 

@@ -16,6 +16,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "libstream/far_addr.h"
 #include "libstream/share.h"
 #include "relay.h"
 
@@ -128,5 +129,7 @@ int stream_relay(struct cmd *c, int argc, char **argv)
         return cmd_option_exit(key);
     if (argc - c->optind != 0)
         return cmd_usage_error(c, "no argument is possible");
+    if (a.address && !far_addr_is_ip(a.address))
+        return cmd_usage_error(c, "--address=%s is not an IP address", a.address);
     return run(c, &a);
 }

@@ -140,6 +140,13 @@ fail:
     return -1;
 }
 
+bool far_addr_is_ip(const char *text)
+{
+    struct in6_addr any;
+
+    return inet_pton(strchr(text, ':') ? AF_INET6 : AF_INET, text, &any) == 1;
+}
+
 int far_addr_listen(const char *address, const char *interface, char text[FAR_ADDR_MAX],
                     errmsg_t *err)
 {

@@ -23,6 +23,8 @@ int far_addr_listen(const char *address, const char *interface, char text[FAR_AD
 int far_addr_listen_again(const char *text);
 /* Extract the first address from those at *text, and advance *text. False: there are no more. */
 bool far_addr_next(const char **text, char one[FAR_ADDR_MAX]);
+/* Is this an IP address, as numbers? */
+bool far_addr_is_ip(const char *text);
 /* Begin to connect to one address: the descriptor, which does not block, becomes writable when that
  * has succeeded, or failed.  -1 with EINVAL (not an address) or another errno. */
 int far_addr_begin(const char *text);

@@ -14,6 +14,7 @@
 #include "libflux/event.h"
 #include "libstream/stream_config.h"
 #include "libstream/stream_private.h"
+#include "libstream/stream_wire.h"
 
 void flux_stream_close(flux_stream_t *s)
 {
@@ -102,6 +103,12 @@ flux_stream_t *flux_stream_open(flux_t *h, const char *name, enum flux_stream_mo
 
 int flux_stream_switch(flux_t *h, const char *name, bool on, errmsg_t *err)
 {
+    if (!stream_title_ok(name, strlen(name)))
+        return errmsg_fail(
+            err, EINVAL,
+            "'%.128s' is not the name of a switch: it has 1 to %d bytes without blanks", name,
+            STREAM_TITLE_MAX);
+
     struct stream_switch sw = {name, on};
     char *json = flux_schema_encode(&stream_switch_schema, &sw);
     flux_future_t *f = json ? flux_event_publish(h, "stream.switch", json) : NULL;

@@ -19,7 +19,6 @@
  * Failure: errno and a sentence.
  */
 #include "config.h"
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +26,7 @@
 #include <unistd.h>
 
 #include "libflux/attr.h"
+#include "libstream/far_addr.h"
 #include "libstream/share.h"
 #include "libstream/stream_way.h"
 #include "libutil/duration.h"
@@ -43,12 +43,11 @@ static int text_copy(char *to, size_t size, const char *what, const char *text, 
 static int place_get(struct share_place *at, flux_t *h, errmsg_t *err)
 {
     const char *own = getenv("FLUX_STREAM_ADDRESS"); /* the broker may be on another host */
-    struct in6_addr any;
     char *address;
     char *interface;
     int rc;
 
-    if (own && inet_pton(strchr(own, ':') ? AF_INET6 : AF_INET, own, &any) != 1)
+    if (own && !far_addr_is_ip(own))
         return errmsg_fail(err, EINVAL, "FLUX_STREAM_ADDRESS=%.60s is not an IP address", own);
     if (own)
         return text_copy(at->address, sizeof(at->address), "FLUX_STREAM_ADDRESS", own, err);

@@ -2,6 +2,15 @@
 #include "config.h"
 #include "libstream/stream_wire.h"
 
+bool stream_title_ok(const char *name, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if ((unsigned char)name[i] <= ' ' || name[i] == 0x7f)
+            return false;
+    }
+    return len > 0 && len <= STREAM_TITLE_MAX;
+}
+
 static const struct flux_field write_fields[] = {
     FLUX_FIELD_STR(struct stream_write, name, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct stream_write, rank, FLUX_FIELD_REQUIRED),

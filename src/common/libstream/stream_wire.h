@@ -3,7 +3,15 @@
 #ifndef STREAM_WIRE_H
 #define STREAM_WIRE_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "libschema/schema.h"
+
+/* Can this be the name of a stream, or of a switch?  It has 1 to STREAM_TITLE_MAX bytes, and
+ * neither blanks nor control characters, which could change the display of a message. */
+#define STREAM_TITLE_MAX 128
+bool stream_title_ok(const char *name, size_t len);
 
 /* A process begins to write. */
 struct stream_write {

@@ -24,6 +24,7 @@
 
 #include "libstream/tape.h"
 #include "libstream/tape_format.h"
+#include "libstream/stream_wire.h"
 #include "libutil/hmap.h"
 #include "libutil/invariant.h"
 #include "libutil/strutil.h"
@@ -67,16 +68,6 @@ static bool zeros(const unsigned char *p, uint64_t n)
     return true;
 }
 
-/* A name without characters that could change the display of a message. */
-static bool name_ok(const char *name, uint32_t len)
-{
-    for (uint32_t i = 0; i < len; i++) {
-        if ((unsigned char)name[i] <= ' ' || name[i] == 0x7f)
-            return false;
-    }
-    return true;
-}
-
 /* Read the head of the file. */
 static int head_read(tape_t *t, errmsg_t *err)
 {
@@ -97,7 +88,7 @@ static int head_read(tape_t *t, errmsg_t *err)
         return errmsg_fail(err, EPROTO, "%.120s is a recording whose beginning is damaged",
                            t->path);
     memcpy(t->name, p + TAPE_NAME_AT, len);
-    if (str_utf8_span(t->name, len) != len || !name_ok(t->name, len))
+    if (str_utf8_span(t->name, len) != len || !stream_title_ok(t->name, len))
         return errmsg_fail(err, EPROTO, "%.120s: the name of the stream is malformed", t->path);
     t->info.name = t->name;
     return 0;

@@ -264,12 +264,12 @@ void readers_read_cb(flux_t *h, const flux_msg_t *req, void *arg)
     if (flux_request_decode(h, req, &stream_read_schema, &in, &owner) < 0)
         return;
     if (strlen(in.host) > PLACE_MAX_LEN || strlen(in.place) > PLACE_MAX_LEN ||
-        strlen(in.policy) > PLACE_MAX_LEN || strlen(in.onoff) > NAME_MAX_LEN ||
-        strpbrk(in.onoff, " \t\r\n"))
+        strlen(in.policy) > PLACE_MAX_LEN ||
+        (*in.onoff && !stream_title_ok(in.onoff, strlen(in.onoff))))
         flux_respond_error(h, req, EINVAL,
                            "stream '%.128s': a host, a place or a policy has at most %d bytes, and "
                            "the name of a switch %d, without blanks",
-                           in.name, PLACE_MAX_LEN, NAME_MAX_LEN);
+                           in.name, PLACE_MAX_LEN, STREAM_TITLE_MAX);
     else if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING))
         flux_respond_error(h, req, EPROTO, "stream.read must be a streaming request");
     else if ((s = registry_open(ctx, req, in.name))) {

@@ -277,9 +277,11 @@ struct stream *registry_open(struct ctx *ctx, const flux_msg_t *req, const char 
     }
     if (s)
         return s;
-    if (len == 0 || len > NAME_MAX_LEN || strpbrk(name, " \t\r\n")) {
+    if (!stream_title_ok(name, len)) {
         flux_respond_error(ctx->h, req, EINVAL,
-                           "the name of a stream has 1 to %d bytes without blanks", NAME_MAX_LEN);
+                           "the name of a stream has 1 to %d bytes, without blanks and control "
+                           "characters",
+                           STREAM_TITLE_MAX);
         return NULL;
     }
     if (hmap_count(ctx->streams) >= STREAMS_MAX) {

@@ -17,7 +17,6 @@
 #include "libutil/list.h"
 #include "libutil/strbuf.h"
 
-#define NAME_MAX_LEN 128
 #define MEMBERS_MAX 65536 /* writers and readers of all streams */
 #define TRANSFORMS_MAX_LEN 4096
 #define PLACE_MAX_LEN 255 /* bytes of a host, a place, an address, a key or a policy */

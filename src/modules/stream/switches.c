@@ -133,7 +133,7 @@ void switches_turn(struct ctx *ctx, const struct stream_switch *sw)
         list_splice(&o->unturned, &o->turned);
         registry_work(ctx, &o->work);
     } else if (sw->on) {
-        if (!*sw->name || strlen(sw->name) > NAME_MAX_LEN || ctx->idle >= SWITCHES_MAX ||
+        if (!stream_title_ok(sw->name, strlen(sw->name)) || ctx->idle >= SWITCHES_MAX ||
             !(o = onoff_create(ctx, sw->name))) {
             flux_log(ctx->h, LOG_ERR,
                      "switch '%.128s' is not remembered for readers that come later", sw->name);
