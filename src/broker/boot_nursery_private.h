@@ -56,9 +56,10 @@ struct nursery {
     int exit_code;
 };
 
-#define SAY(n, ...)                                                             \
-    (fprintf(stderr, "%s: ", (n)->cfg->prefix ? (n)->cfg->prefix : "flux-broker"), \
-     fprintf(stderr, __VA_ARGS__), fputc('\n', stderr))
+/* A line of one write(2): brokers write to the same descriptor. */
+#define SAY(n, format, ...)                                                                  \
+    fprintf(stderr, "%s: " format "\n", (n)->cfg->prefix ? (n)->cfg->prefix : "flux-broker", \
+            ##__VA_ARGS__)
 
 /* boot_nursery.c */
 bool nursery_fragile(const struct nursery *n); /* does the death of one broker end the session? */
