@@ -257,6 +257,17 @@ like "$err" "overlay add: host 127.0.0.5 cannot be added: all 5 ranks of the ses
 like "$out" $'\n5 of 5 up: 0-4\n' "all are up"
 like "$out" $'\n *2 +up +0 +1 +2\n' "one whose broker has died is added again, as the same rank"
 like "$out" "127.0.0.2 is rank 1 of the session already, and its broker has ended" "but not one that was there from the start"
+# The rank above that of the second host remains without one at first.
+printf 'Host 127.0.0.3\nPort 1\nHost *\n' | cat - known >partly
+FLUX_SSH="ssh -F $TEST_DIR/partly" ok "a host whose parent in the tree is missing" \
+    start --hosts=127.0.0.1,127.0.0.2 --size=5 --topology=kary:1 sh -c "'$FLUX' overlay add '127.0.0.[3-4]'
+    '$FLUX' up --long
+    cp known partly
+    '$FLUX' overlay add 127.0.0.3 && '$FLUX' overlay restore || exit
+    '$FLUX' up --long
+    '$FLUX' ping -R -c 1 3"
+like "$out" $'\n *2 +absent +1 +2 +0\n *3 +up +1 +2 +1\n' "joins at the next broker above"
+like "$out" $'\n *2 +up +1 +2 +1\n *3 +up +2 +3 +1\n' "and goes to its place when its parent is there"
 FLUX_SSH="ssh -F $TEST_DIR/known" ok "one host, and a larger size" start --hosts=127.0.0.1 --size=2 \
     sh -c "'$FLUX' overlay add 127.0.0.3 && '$FLUX' up"
 like "$out" "2 of 2 up: 0-1" "grows, too"
