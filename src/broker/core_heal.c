@@ -424,7 +424,10 @@ static int remove_orphans(const core_t *c, uint32_t rank, idset_t *sub, bool pen
     return rc;
 }
 
-int heal_drop_outdated(const core_t *c, uint32_t rank, idset_t *fresh)
+/* Remove lost ranks whose place is no longer below this rank: it stood still, or was cut off, and
+ * has not heard that they have moved to another broker, which has reported their loss.  Returns -1
+ * with ENOMEM. */
+static int drop_outdated(const core_t *c, uint32_t rank, idset_t *fresh)
 {
     idset_t *gone = idset_intersect(fresh, c->lost);
     idset_t *own = topology_subtree(overlay_tree(c), rank);
@@ -448,7 +451,7 @@ static void arrived(core_t *c, uint32_t rank, const idset_t *below, bool knows)
 
     heal_settled(c, below);
     /* Its reports to the earlier parent may not have arrived here. */
-    if (fresh && heal_drop_outdated(c, rank, fresh) == 0 && !idset_empty(fresh))
+    if (fresh && drop_outdated(c, rank, fresh) == 0 && !idset_empty(fresh))
         join_ready(c, fresh);
     if (sub && own && idset_keep(sub, c->up) == 0 && idset_keep(sub, own) == 0 &&
         idset_subtract(sub, below) == 0 && remove_orphans(c, rank, sub, knows) == 0 &&

@@ -437,10 +437,10 @@ static void ready_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
     const struct control_text *t = in;
     idset_t *ids = parse_subtree_ranks(c, p, t->ranks);
 
-    if (ids)
+    if (ids) {
         keys_note(c, ids, t->keys); /* before they are reported */
-    if (ids && heal_drop_outdated(c, p->rank, ids) == 0 && !idset_empty(ids))
         join_ready(c, ids);
+    }
     idset_destroy(ids);
 }
 

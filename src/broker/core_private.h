@@ -461,10 +461,6 @@ void heal_hello(core_t *c, struct peer *p);
 /* Note that the loss of `ranks` was reported to the parent: it is repeated until an event announces
  * it. */
 void heal_note_lost(core_t *c, const idset_t *ranks);
-/* Of the ranks that this one reports, remove those that are lost, and whose place is no longer below
- * it: it stood still, or was cut off, and has not heard that they have moved to another broker,
- * which has reported their loss.  Returns -1 with ENOMEM. */
-int heal_drop_outdated(const core_t *c, uint32_t rank, idset_t *fresh);
 /* An event has announced the loss of these ranks: they are not pending any longer. */
 void heal_announced(core_t *c, const idset_t *ranks);
 /* An event has announced the loss of these ranks; NULL: of all. */

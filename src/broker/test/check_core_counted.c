@@ -192,28 +192,6 @@ START_TEST(outdated)
 }
 END_TEST
 
-/* Rank 3 reports ranks as ready that have moved to rank 2, where one of them was lost. */
-START_TEST(outdated_ready)
-{
-    struct cluster *cl = cl_up(6, "chain");
-
-    cl->nodes[3].dead = true; /* the test speaks for it */
-    core_peer_lost(cl->nodes[4].core, CORE_TREE, 3, "it is silent");
-    cl_sleep(cl, 2.);
-    ck_assert_uint_eq(cl->nodes[4].parent, 2);
-    cl_kill(cl, 5);
-    cl_pump(cl);
-    expect_ranks(core_ranks_lost(cl->nodes[0].core), "5");
-    control(cl, 2, 3, "overlay.ready", "{\"ranks\":\"3-5\"}");
-    cl_pump(cl);
-    expect_ranks(core_ranks_lost(cl->nodes[0].core), "5");
-    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-4");
-    start_again(cl, 5);
-    ck_assert_int_eq(core_state(cl->nodes[5].core), CORE_RUN);
-    cl_free(cl);
-}
-END_TEST
-
 /* Rank 1 loses its connection to rank 0, and lives for a while.  Then those below it go on below
  * rank 0, and miss no event. */
 START_TEST(cut_above)
@@ -250,7 +228,6 @@ int main(void)
     tcase_add_test(tc, moved_unheard);
     tcase_add_test(tc, leaves_slowly);
     tcase_add_test(tc, outdated);
-    tcase_add_test(tc, outdated_ready);
     tcase_add_test(tc, cut_above);
     return run_case("core_counted", tc);
 }
