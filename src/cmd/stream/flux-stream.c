@@ -2,8 +2,8 @@
  *
  * This is a separate program because streams need libsodium, which `flux` is not linked with.
  *
- * Here are the commands that ask the module `stream` for one thing, such as a pause.  list.c has ls,
- * stat and readers, cat.c cat, transfer.c record, replay and tee, export.c export, filter.c
+ * Here are the commands that ask the module `stream` for one thing, such as a pause.  list.c has
+ * ls, stat and readers, cat.c cat, transfer.c record, replay and tee, export.c export, filter.c
  * transform, and relay.c relay.
  *
  * Failure: an error message and exit code 1.
