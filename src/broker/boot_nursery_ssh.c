@@ -1,15 +1,16 @@
 /* boot_nursery_ssh.c - the brokers of the nursery on other hosts, and those that start late.
  *
- * Purpose: where the child of a rank is a process of ssh (boot_ssh.h), there may be no broker behind
- * it yet, or never; and ranks may have no host until one is added.
+ * Purpose: where the child of a rank is a process of ssh (boot_ssh.h), there may be no broker
+ * behind it yet, or never; and ranks may have no host until one is added.
  *
- * rank       what it is                                        left when
- * present    ssh was started with the session                  ssh ends before the greeting: absent,
+ * rank       what it is                                        left when present    ssh was started
+ * with the session                  ssh ends before the greeting: absent,
  *                                                              or the session does not start
  * absent     no broker could be started on its host; ssh is    ssh greets: it has come
  *            tried again
- * vacant     it has no host                                    rank 0 asks for one: it is being added
- * adding     ssh was started for the host that was added       ssh greets: it has come; or ends:
+ * vacant     it has no host                                    rank 0 asks for one: it is being
+ * added adding     ssh was started for the host that was added       ssh greets: it has come; or
+ * ends:
  *                                                              vacant again
  *
  * Invariants:

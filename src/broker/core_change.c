@@ -6,7 +6,8 @@
  *
  *    state       begins with              ends with
  *    connecting  overlay.go               overlay.welcome of the next parent: welcomed; it refuses,
- *                                         or is lost: stays (overlay.leaving with the parent of now)
+ *                                         or is lost: stays (overlay.leaving with the parent of
+ *                                         now)
  *    welcomed    overlay.welcome          no request is held for the parent, and the events up to
  *                                         the welcome have arrived: leaving
  *    leaving     overlay.leaving          overlay.given: changed; or it stays

@@ -29,8 +29,8 @@
  * where m is 0 if no event from n on will follow.  A broker that loses its parent for good drops
  * events that still arrive on the other plane.  Its children first take the events that it has
  * passed on, since "event.cut" may overtake them.  They are told only in a session whose tree does
- * not heal: otherwise they may get the events from another parent.  A broker that gets another parent (core_heal.c)
- * requests the events that it has missed from the new parent.
+ * not heal: otherwise they may get the events from another parent.  A broker that gets another
+ * parent (core_heal.c) requests the events that it has missed from the new parent.
  *
  * Invariants:
  *  1. `last` grows by one only, except when the parent says that events are lost (logged as an

@@ -3,12 +3,12 @@
  * A directed channel per plane and pair of neighbors carries messages in their order, each with a
  * delay drawn from the seed.  What TCP and ZeroMQ do to a broker is done here:
  *
- *    a neighbor not started yet       messages wait for it
- *    a full queue                      EAGAIN; core_peer_writable() when half of it is gone
- *    a dead neighbor                  messages vanish; later core_peer_lost() and EHOSTUNREACH
- *    what the dead one sent last       arrives, or does not, all from some point on
- *    a silent neighbor                 live.c, if the scenario wants it
- *    a part of the network cut off     what crosses the border arrives when it is over, as TCP sends
+ *    a neighbor not started yet       messages wait for it a full queue
+ *    EAGAIN; core_peer_writable() when half of it is gone a dead neighbor                  messages
+ *    vanish; later core_peer_lost() and EHOSTUNREACH what the dead one sent last       arrives, or
+ *    does not, all from some point on a silent neighbor                 live.c, if the scenario
+ *    wants it a part of the network cut off     what crosses the border arrives when it is over, as
+ *    TCP sends
  *                                     it again
  *    a broker started again           new connections to its parent and to the next of the ring;
  *                                     core_peer_back() for them
