@@ -26,7 +26,7 @@ static const struct {
 } lengths[] = {
     [WIRE_LAUNCH] = {WIRE_LAUNCH_HEAD + 2 + 20, WIRE_PAYLOAD_MAX, true},
     [WIRE_TAKEN] = {WIRE_ROUND + 12, WIRE_ROUND + 12, true},
-    [WIRE_RESULT] = {WIRE_ROUND + WIRE_TIMES, WIRE_PAYLOAD_MAX, true},
+    [WIRE_RESULT] = {WIRE_ROUND, WIRE_PAYLOAD_MAX, true},
     [WIRE_CONFIG] = {WIRE_CONFIG_STRINGS, 1u << 20, true},
     [WIRE_RUN] = {WIRE_RUN_FIXED, WIRE_PAYLOAD_MAX, true},
     [WIRE_SIGNAL] = {4, 4, true},

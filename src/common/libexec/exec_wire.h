@@ -82,7 +82,8 @@
  *    LOST       an idset of ranks, NUL, text: these nodes of the job are lost, together with their
  *               tasks
  *    BEGUN      (empty): a task in this subtree has initialized MPI
- *    RESULT     the bytes of exec_result_pack(): the job has ended in this subtree; its last frame
+ *    RESULT     the bytes of exec_result_pack(): the job has ended in this subtree; its last frame.
+ *               (empty): nothing of it was started there
  *
  * A record of output: u32 task, u32 stream (1 or 2), u32 length, all little-endian; then the bytes.
  *

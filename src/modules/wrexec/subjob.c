@@ -311,6 +311,15 @@ void subjob_nodes_lost(struct subjob *j, const idset_t *nodes, const char *why)
     idset_destroy(fresh);
 }
 
+/* None of its tasks was started; a failure has told why. */
+static void part_refused(struct part *p)
+{
+    subjob_count_killed(p->job, p->ranks);
+    subjob_part_done(p);
+    subjob_pmi_check_begun(p->job);
+    subjob_check(p->job);
+}
+
 static void part_result(struct part *p, const void *data, size_t len)
 {
     errmsg_t err;
@@ -380,7 +389,10 @@ static void part_frame(struct part *p, const struct wire_frame *f)
             started(j, le_get32(data));
         break;
     case WIRE_RESULT:
-        part_result(p, data, f->len - WIRE_ROUND);
+        if (f->len == WIRE_ROUND)
+            part_refused(p);
+        else
+            part_result(p, data, f->len - WIRE_ROUND);
         break;
     default:
         break;

@@ -160,11 +160,27 @@ static void refuse(uplink_t *u, uint64_t id, uint32_t round, const char *text)
     uplink_send(u, WIRE_RESULT, id, none, 1);
 }
 
-/* Start a job, or (it has been started) continue it below this parent. */
+/* Continue a job below this parent.  Its tasks may run, so it is not refused, but fails. */
+static void launch_again(struct subjob *j, uplink_t *u, const struct wire_launch *l)
+{
+    struct launchrec rec;
+    errmsg_t err;
+    idset_t *ranks = idset_parse(l->ranks, &err);
+
+    j->up = u;
+    if (!ranks || exec_launchrec_get(l->job, l->job_len, &rec, &err) < 0)
+        subjob_fail(j, JOB_LOST_CODE, err.text);
+    else if (subjob_take_launch(j, ranks, &rec) < 0)
+        subjob_fail(j, JOB_LOST_CODE, "out of memory for a launch");
+    subjob_again(j, l->round, l->credit);
+    idset_destroy(ranks);
+}
+
+/* Start a job. */
 static int launch(struct ctx *ctx, uplink_t *u, const struct wire_frame *f,
                   const struct wire_launch *l, errmsg_t *err)
 {
-    struct subjob *j = hmap_get_u64(ctx->jobs, f->job);
+    struct subjob *j = NULL;
     idset_t *ranks = NULL;
     struct launchrec rec;
     struct spec *s;
@@ -173,15 +189,6 @@ static int launch(struct ctx *ctx, uplink_t *u, const struct wire_frame *f,
     if (exec_launchrec_get(l->job, l->job_len, &rec, err) < 0 ||
         !(ranks = idset_parse(l->ranks, err)))
         return -1;
-    if (j && j->nonce == l->nonce && !j->rj) {
-        j->up = u;
-        if (subjob_take_launch(j, ranks, &rec) < 0)
-            subjob_fail(j, JOB_LOST_CODE, "out of memory for a launch");
-        subjob_again(j, l->round, l->credit);
-        idset_destroy(ranks);
-        return 0;
-    }
-    j = NULL;
     if ((s = exec_spec_create(rec.json, rec.json_len, ctx->size, &id, err)) && id != f->job) {
         errmsg_fail(err, EPROTO, "a job comes with two numbers");
         exec_spec_destroy(s);
@@ -211,7 +218,11 @@ static void up_frame(void *arg, uplink_t *u, const struct wire_frame *f)
     errmsg_t err;
 
     if (f->type == WIRE_LAUNCH) {
-        if (exec_wire_launch_get(f, &l, &err) < 0 || launch(ctx, u, f, &l, &err) < 0)
+        if (exec_wire_launch_get(f, &l, &err) < 0)
+            refuse(u, f->job, l.round, err.text);
+        else if (j && j->nonce == l.nonce && !j->rj)
+            launch_again(j, u, &l);
+        else if (launch(ctx, u, f, &l, &err) < 0)
             refuse(u, f->job, l.round, err.text);
     } else if (j && j->up == u) {
         subjob_parent_frame(j, f);

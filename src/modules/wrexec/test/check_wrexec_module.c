@@ -324,6 +324,34 @@ START_TEST(launch_in_slices)
 }
 END_TEST
 
+/* A child refuses a launch: its tasks count as killed, and the job fails with its reason.  What it
+ * says of an earlier launch does not count. */
+START_TEST(launch_refused)
+{
+    static const char why[] = "no memory to run it";
+    uint8_t fail[12 + sizeof(why) - 1] = {126}, earlier[WIRE_ROUND];
+    struct bed *b = bed_create();
+
+    answer(b);
+    say(b, "wrexec.jobs", 1, FLUX_MSGF_STREAMING, "{}");
+    launch(b, 7);
+    turn(b);
+    le_put32(earlier, b->round[7] - 1);
+    up_raw(b, WIRE_RESULT, 7, earlier, sizeof(earlier));
+    turn(b);
+    ck_assert_ptr_null(strstr(b->told, "code"));
+    le_put32(fail + 4, UINT32_MAX);
+    memcpy(fail + 12, why, sizeof(why) - 1);
+    up(b, WIRE_FAIL, 7, fail, sizeof(fail));
+    up(b, WIRE_RESULT, 7, NULL, 0);
+    turn(b);
+    ck_assert_msg(strstr(b->told, "\"code\":126") && strstr(b->told, why) &&
+                      strstr(b->told, "[[9,\"0\"]]"),
+                  "%s", b->told);
+    bed_free(b);
+}
+END_TEST
+
 /* End the child's part of `n` jobs. */
 static void up_results(struct bed *b, uint64_t first, uint64_t n)
 {
@@ -374,9 +402,9 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {
-        early_kill,     early_jobs,     full_child,       many_notes,     answered,
-        signal_to_job,  ranks_not_told, many_names,       parent_leaves,  hosts_of_one_name,
-        hosts_not_told, hosts_reloaded, launch_in_slices, child_in_slices};
+        early_kill,     early_jobs,     full_child,       many_notes,      answered,
+        signal_to_job,  ranks_not_told, many_names,       parent_leaves,   hosts_of_one_name,
+        hosts_not_told, hosts_reloaded, launch_in_slices, child_in_slices, launch_refused};
     TCase *tc = tcase_create("wrexec module");
 
     tcase_set_timeout(tc, 60);

@@ -121,8 +121,10 @@ static void take_up(const flux_msg_t *msg)
 
     while (len > 0) {
         ck_assert_int_gt(used = exec_wire_parse(p, len, &f, &err), 0);
-        /* That of a refused launch has no statuses, and counts as the loss of the tasks. */
-        if (f.said == WIRE_RESULT)
+        ck_assert_int_ne(f.type, WIRE_BAD);
+        /* A launch is refused only where nothing runs. */
+        ck_assert(f.type != WIRE_RESULT || f.len > WIRE_ROUND || !launcher.runs);
+        if (f.type == WIRE_RESULT)
             parent.over |= le_get32(f.payload) == parent.round;
         p += used;
         len -= (size_t)used;
