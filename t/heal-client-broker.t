@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # The broker of a client is killed and started again: the commands that follow something go on, and
-# so does flux wreckrun, whose job has tasks elsewhere; not a byte of its streams is lost or doubled.
+# so do flux wreckrun and flux alloc, whose jobs have tasks elsewhere; not a byte of their streams is
+# lost or doubled.
 # shellcheck disable=SC2016,SC2154 # the tasks expand; set by release
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=t/heal.sh
 . "$SRCDIR/t/heal.sh"
-need_flux start up wreckrun submit jobs wreck kvs dmesg logger overlay getattr
+need_flux start up wreckrun alloc submit jobs wreck kvs dmesg logger overlay getattr
 
 lines() {
     [ "$(wc -l <"$1")" -ge "$2" ]
@@ -86,8 +87,14 @@ client submit --quiet --wait --ranks=7 -n1 sh -c "$COUNT" stop.3 >wait.out 2>wai
 wait=$!
 client wreck wait 1 >ended.out 2>ended.err &
 ended=$!
+mkfifo typed
+client alloc --ranks=6 -N1 sh -c 'echo begun; read -r line; echo "got $line"; exit 7' \
+    <typed >alloc.out 2>alloc.err &
+alloc=$!
+exec 7>typed
 "$FLUX" logger --source=test first
-wait_until 30 running 3 || bail "the jobs do not run"
+wait_until 30 running 4 || bail "the jobs do not run"
+wait_until 30 grep -q begun alloc.out || bail "no command runs on the allocation"
 for out in attach submit; do
     wait_until 30 lines $out.out 20 || bail "no output is shown"
 done
@@ -104,6 +111,12 @@ ok "so does flux kvs watch" wait_until 30 grep -q 2 watch.out
 ok "flux dmesg -f returns" wait_until 30 grep -q "broker was started again" dmesg.err
 "$FLUX" logger --source=test second
 ok "and follows the log" wait_until 30 grep -q second dmesg.out
+ok "flux alloc returns" wait_until 30 grep -q "broker was started again" alloc.err
+echo later >&7
+exec 7>&-
+wait "$alloc"
+is $? 7 "and ends with its command"
+is "$(cat alloc.out)" $'begun\ngot later' "which has got what was typed afterwards"
 touch stop.3
 wait "$attach"
 is $? 11 "flux wreck attach ends with its job"

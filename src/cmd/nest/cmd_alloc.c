@@ -188,7 +188,8 @@ static int alloc(struct alloc *a, jobopts_t *jo, strvec_t *start, int argc, char
         free(spec);
         return spec ? CMD_OK : CMD_FAIL;
     }
-    if (jobopts_submit(jo, JOBOPTS_CLIENT_OUTPUT, &id) < 0)
+    cmd_returns(c);
+    if (jobopts_submit(jo, JOBOPTS_CLIENT_OUTPUT | JOBOPTS_RETURNS, &id) < 0)
         return CMD_FAIL;
     how.term = a->pty ? &term : NULL;
     return job_attach_job(c, cmd_handle(c), id, &how);

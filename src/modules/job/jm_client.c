@@ -1,4 +1,4 @@
-/* jm_client.c - jobs that end with their client (JOB_FLAG_CLIENT: flux wreckrun).
+/* jm_client.c - jobs that end with their client (JOB_FLAG_CLIENT: flux wreckrun, flux alloc).
  *
  *     state      meaning                          left when (by)
  *     with       its client has a claim           the client ends: the job is canceled (gone); its
