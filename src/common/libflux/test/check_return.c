@@ -38,6 +38,8 @@ struct server {
     unsigned starting; /* so often the session does not run yet */
     const char *answer;
     bool refuses;  /* sends an "error" instead of a greeting */
+    bool waits;    /* greets a client after its first request */
+    bool shuts;    /* ends the connection instead */
     bool says_end; /* sends "ending" when it is stopped */
     bool denies;   /* subscriptions */
     bool deaf;     /* reads nothing after the session runs */
@@ -139,12 +141,24 @@ static void serve(struct server *s, int fd, const flux_msg_t *req)
     json_decref(owner);
 }
 
+static void greet(struct server *s, int fd)
+{
+    struct local_hello hello = {LOCAL_PROTOCOL, s->rank_number, 4, s->life};
+    struct local_error error = {EMFILE, "there are too many clients"};
+
+    if (s->refuses)
+        send_control(fd, LOCAL_ERROR, &local_error_schema, &error);
+    else
+        send_frames(fd, control(LOCAL_HELLO, &local_hello_schema, &hello),
+                    s->hurries ? control(LOCAL_ERROR, &local_error_schema, &error) : NULL);
+}
+
 static void *server_main(void *arg)
 {
     struct server *s = arg;
     char *scratch = malloc(FRAMER_SCRATCH);
     framer_t *in = NULL;
-    bool deaf = false;
+    bool deaf = false, greeted = false;
     int fd = -1;
 
     for (;;) {
@@ -157,20 +171,21 @@ static void *server_main(void *arg)
         if (p[0].revents)
             break;
         if (p[1].revents) {
-            struct local_hello hello = {LOCAL_PROTOCOL, s->rank_number, 4, s->life};
-            struct local_error error = {EMFILE, "there are too many clients"};
-
             ck_assert_int_ge(fd = accept(s->listener, NULL, NULL), 0);
             ck_assert_ptr_nonnull(in = framer_create());
-            if (s->refuses)
-                send_control(fd, LOCAL_ERROR, &local_error_schema, &error);
-            else
-                send_frames(fd, control(LOCAL_HELLO, &local_hello_schema, &hello),
-                            s->hurries ? control(LOCAL_ERROR, &local_error_schema, &error) : NULL);
+            greeted = !s->waits;
+            if (greeted)
+                greet(s, fd);
         }
         if (p[2].revents) {
             ssize_t n = framer_read(in, fd, scratch, FRAMER_SCRATCH, false);
 
+            if (n > 0 && !greeted && s->shuts) {
+                n = 0;
+            } else if (n > 0 && !greeted) {
+                greeted = true;
+                greet(s, fd);
+            }
             while (n > 0 && (msg = framer_next(in, NULL))) {
                 serve(s, fd, msg);
                 flux_msg_destroy(msg);
@@ -446,6 +461,77 @@ START_TEST(cut_off)
 }
 END_TEST
 
+/* With FLUX_O_NOWAIT: requests before the greeting, which comes after the first of them; then it
+ * returns as others do.  Rank, size and life of the broker are those of the greeting. */
+START_TEST(nowait)
+{
+    struct server s;
+    flux_future_t *stream, *plain, *silent;
+    int back = 0;
+    flux_t *h;
+
+    server_init(&s, false);
+    s.waits = true;
+    h = open_to(&s, FLUX_O_RECONNECT | FLUX_O_NOWAIT);
+    flux_set_back_handler(h, back_cb, &back);
+    stream =
+        flux_rpc(h, "x.stream", NULL, FLUX_NODEID_ANY, FLUX_MSGF_STREAMING | FLUX_MSGF_IDEMPOTENT);
+    silent = flux_rpc(h, "x.silent", NULL, FLUX_NODEID_ANY, 0);
+    plain = flux_rpc(h, "x.plain", NULL, FLUX_NODEID_ANY, 0);
+    expect_json(plain, "{\"life\":1}");
+    expect_json(stream, "{\"life\":1}");
+    ck_assert_int_eq(flux_future_next(stream), 0);
+    ck_assert_uint_eq(flux_rank(h), 2);
+    ck_assert_uint_eq(flux_size(h), 4);
+    server_stop(&s);
+    ck_assert_uint_eq(s.nseen, 3);
+    expect_error(silent, ECONNRESET);
+    s.waits = false;
+    s.answer = "{\"life\":2}";
+    server_start(&s);
+    expect_json(stream, "{\"life\":2}");
+    ck_assert_int_eq(back, 1);
+    ck_assert_uint_eq(flux_size(h), 8);
+    flux_future_destroy(plain);
+    flux_future_destroy(silent);
+    flux_future_destroy(stream);
+    flux_close(h);
+    server_remove(&s);
+}
+END_TEST
+
+static void lost_cb(flux_t *h, void *arg)
+{
+    ++*(int *)arg;
+}
+
+/* With FLUX_O_NOWAIT: a broker that refuses, or goes away, before it has greeted this client is not
+ * waited for, since nobody knows which one it was. */
+START_TEST(nowait_lost)
+{
+    for (int i = 0; i < 2; i++) {
+        struct server s;
+        flux_future_t *f;
+        int lost = 0;
+        flux_t *h;
+
+        server_init(&s, false);
+        s.waits = true;
+        s.refuses = i == 0;
+        s.shuts = i == 1;
+        h = open_to(&s, FLUX_O_RECONNECT | FLUX_O_NOWAIT);
+        flux_set_lost_handler(h, lost_cb, &lost);
+        f = flux_rpc(h, "x.silent", NULL, FLUX_NODEID_ANY, FLUX_MSGF_IDEMPOTENT);
+        expect_error(f, EPIPE);
+        ck_assert_int_eq(lost, 1);
+        ck_assert_uint_eq(flux_size(h), 0);
+        flux_future_destroy(f);
+        flux_close(h);
+        server_remove(&s);
+    }
+}
+END_TEST
+
 /* One that does not return hears it as before, and "ending" is nothing to it. */
 START_TEST(without_flag)
 {
@@ -466,11 +552,6 @@ START_TEST(without_flag)
     server_remove(&s);
 }
 END_TEST
-
-static void lost_cb(flux_t *h, void *arg)
-{
-    ++*(int *)arg;
-}
 
 /* It gives up: the session has gone, another rank is there, the broker refuses, does not subscribe,
  * or is the same that had closed the connection. */
@@ -774,6 +855,7 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("return", requests, in_reactor, cut_off, without_flag, with_greeting, given_up,
-              closed_while_away, back_in_callback, too_much, subscriptions, lost_for_good, no_room);
+    RUN_SUITE("return", requests, in_reactor, cut_off, nowait, nowait_lost, without_flag,
+              with_greeting, given_up, closed_while_away, back_in_callback, too_much, subscriptions,
+              lost_for_good, no_room);
 }
