@@ -30,8 +30,8 @@ touch enough
 ok "it completes" "$FLUX" wreck wait "$id"
 is "$(xargs <one)" "begin $id begin $id end" "each attempt ran once, and the last to its end"
 like "$("$FLUX" kvs get "job.$id.eventlog" | tr -d '\n')" \
-    '"type":"node-lost","severity":1,"note":"lost rank '"$first"' .*"name":"requeue","context":\{"count":1\}' \
-    "the log has the loss and the count"
+    '"type":"node-lost","severity":1,"note":"lost rank '"$first"' .*"name":"requeue","context":\{"count":1,"R":\{"version":1,"execution":\{"R_lite":\[\{"rank":"'"$first"'",' \
+    "the log has the loss, the count, and what the first attempt had"
 n=$(of requeue)
 is "$(of start)" $((n + 1)) "one start in each attempt"
 is "$(of alloc)" $((n + 1)) "one allocation in each attempt"

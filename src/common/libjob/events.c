@@ -11,7 +11,7 @@
  *    start release free clean   -
  *    finish             status, and when tasks were started: started exited failed?
  *    exception          type severity note? userid?
- *    requeue            count
+ *    requeue            count R?
  *    any other          an object, or none
  *
  * Invariants:
@@ -81,6 +81,7 @@ static const struct flux_field exception_fields[] = {
 
 static const struct flux_field requeue_fields[] = {
     FLUX_FIELD_U32(struct job_event, count, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_OBJECT(struct job_event, R, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 

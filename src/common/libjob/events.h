@@ -34,7 +34,7 @@ enum job_event_type {
     JOB_EV_FREE,       /* (none) */
     JOB_EV_CLEAN,      /* (none) */
     JOB_EV_EXCEPTION,  /* type, severity, note, userid */
-    JOB_EV_REQUEUE,    /* count */
+    JOB_EV_REQUEUE,    /* count, R */
     JOB_EV_TYPES
 };
 
@@ -51,6 +51,7 @@ struct job_event {
     int urgency;
     int severity;
     uint32_t count; /* number of requeues, including this one */
+    json_t *R;      /* the resources that the attempt had (RFC 20); NULL: not on record */
     int status;
     double started;   /* when the last task was started, seconds since 1970; 0: no task, or not
                      * given */

@@ -211,7 +211,9 @@ static bool may_run_again(const struct jm_job *j, const char *type)
 /* Its tasks are gone: put it back into the queue. */
 static void requeue(struct jm_job *j)
 {
-    struct job_event ev = {.event = JOB_EV_REQUEUE, .count = j->st.requeues + 1};
+    /* R of the next attempt replaces that of this one in the store: the log keeps it. */
+    json_t *R = j->r_json ? json_loads(j->r_json, 0, NULL) : NULL;
+    struct job_event ev = {.event = JOB_EV_REQUEUE, .count = j->st.requeues + 1, .R = R};
 
     j->again = false;
     jm_time_clear(j);
@@ -222,6 +224,7 @@ static void requeue(struct jm_job *j)
     jm_leave_moved(j, false);
     jm_sched_free(j);
     jm_state_event(j, &ev);
+    json_decref(R);
     rset_destroy(j->r);
     free(j->r_json);
     free(j->switches);

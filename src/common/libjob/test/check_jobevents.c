@@ -38,11 +38,14 @@ START_TEST(round_trip)
     struct job_log log;
     struct job_event ev;
     errmsg_t err = {""};
+    json_t *R = json_pack("{s:i}", "version", 1);
 
     for (int i = 1; i < JOB_EV_TYPES; i++) {
         ev = event((enum job_event_type)i);
+        ev.R = R;
         ck_assert_msg(job_event_write(sb, &ev) == 0, "%s", job_event_name(ev.event));
     }
+    json_decref(R);
     job_log_init(&log, strbuf_str(sb), strbuf_len(sb));
     for (int i = 1; i < JOB_EV_TYPES; i++) {
         ck_assert_msg(job_log_next(&log, &ev, &err) == 1, "%s", err.text);
@@ -65,8 +68,10 @@ START_TEST(round_trip)
             ck_assert_double_eq_tol(ev.started, 1763719100.5, 1e-9);
         if (i == JOB_EV_FINISH)
             ck_assert_double_eq_tol(ev.exited, 1763719200.123456, 1e-6);
-        if (i == JOB_EV_REQUEUE)
+        if (i == JOB_EV_REQUEUE) {
             ck_assert_uint_eq(ev.count, 2);
+            ck_assert_int_eq(json_integer_value(json_object_get(ev.R, "version")), 1);
+        }
         if (i == JOB_EV_EXCEPTION) {
             ck_assert_str_eq(ev.type, "cancel");
             ck_assert_str_eq(ev.note, "so \"it\" is\n");
