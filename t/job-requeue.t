@@ -3,6 +3,8 @@
 # shellcheck disable=SC2016,SC2154 # the tasks expand; set by run, ok and exits
 . "$(dirname "$0")/lib.sh"
 need_flux start submit wreck jobs kvs
+# shellcheck source=t/jobs/lib.sh
+. "$SRCDIR/t/jobs/lib.sh"
 
 lines_are() {
     [ "$(grep -c "$2" "$1" 2>/dev/null)" -eq "$3" ]
@@ -36,6 +38,7 @@ n=$(of requeue)
 is "$(of start)" $((n + 1)) "one start in each attempt"
 is "$(of alloc)" $((n + 1)) "one allocation in each attempt"
 is "$(of finish) $(of clean)" "1 1" "one end"
+expect "$id" completed 0
 
 # What is canceled meanwhile does not run again.
 begin two 'trap "" TERM; '
@@ -71,6 +74,9 @@ begin five '[ -e twice ] || trap "" TERM; : >twice; '
 ok "tasks that ignore SIGTERM are killed after a reload, too" wait_until 30 lines_are five begin 2
 touch enough
 ok "and the job runs again" "$FLUX" wreck wait "$id"
+
+jobs_proved "each attempt had its resources for itself, and gave them back before the next one"
+like "$out" "5 jobs, 5 of them with resources, in ([89]|1[0-9]) attempts" "attempts that are over are part of the proof"
 
 exits 1 "not for a job whose output goes to its client" "$FLUX" wreckrun --requeue true
 like "$err" "cannot run again" "with a sentence"

@@ -5,6 +5,9 @@
  * resources were given and taken back are sorted, and one walk over them keeps who has each core
  * and gpu, and how much of each pool and of each node's memory is given.
  *
+ * A job that is queued again has several attempts.  What an earlier one had is in the event that
+ * ended it, what the last one has is R.
+ *
  * Invariants:
  *  1. A violation is told once, with the id of the job; with that of the other one, too, when two
  *     jobs have the same thing.
@@ -28,14 +31,23 @@
 #define GPU (UINT64_C(1) << 31)
 #define CLOCK_TOLERANCE 1e-3
 
+struct attempt {
+    const struct job *j;
+    double t_alloc;
+    double t_free; /* < 0: it has what it was given */
+    double hops;   /* on record; < 0: not */
+    rset_t *R;     /* NULL: not known */
+};
+
 struct job {
     uint64_t id;
     struct jobstate st;
-    double t_alloc; /* < 0: never */
-    double t_free;
-    double hops; /* on record; < 0: not */
-    bool sound;  /* the log was read to its end */
-    rset_t *R;
+    struct attempt *tries;
+    size_t ntries;
+    double t_start; /* of the first attempt that was started; 0: none was */
+    bool loss;      /* the present attempt has lost a node, or is on one that leaves */
+    bool ended;     /* ... and ended as if it had not */
+    bool sound;     /* the log was read to its end */
     struct jobspec_dep *deps;
     size_t ndeps;
     double begin;
@@ -55,7 +67,7 @@ struct audit {
     hmap_t *jobs; /* id -> struct job */
     resgraph_t *inventory;
     rset_t *all;
-    hmap_t *holders; /* rank, core -> struct job */
+    hmap_t *holders; /* rank, core -> struct attempt */
     hmap_t *memory;  /* rank -> struct amount */
     hmap_t *pools;   /* name -> struct amount */
     char **told;     /* violations found before audit_run() */
@@ -63,7 +75,7 @@ struct audit {
     int violations;
     bool nomem;
     bool clock_set; /* times say nothing */
-    size_t njobs, nallocs, now, peak;
+    size_t njobs, nallocs, nattempts, now, peak;
     audit_links_t *links; /* NULL: not asked for */
     size_t nreach[4];
     void (*tell)(const char *sentence, void *arg);
@@ -74,7 +86,9 @@ static void job_free(void *p)
 {
     struct job *j = p;
 
-    rset_destroy(j->R);
+    for (size_t i = 0; i < j->ntries; i++)
+        rset_destroy(j->tries[i].R);
+    free(j->tries);
     free(j->deps);
     free(j);
 }
@@ -170,10 +184,85 @@ static void check_times(audit_t *a, const struct job *j, double finish)
 {
     if (!(j->st.t_started > 0) || a->clock_set)
         return;
-    if (j->st.t_started < j->t_alloc - CLOCK_TOLERANCE)
+    if (j->st.t_started < j->st.t_run - CLOCK_TOLERANCE)
         violation(a, "job %llu: its tasks were started before it was given resources", ID(j));
     if (j->st.t_exited > finish + CLOCK_TOLERANCE)
         violation(a, "job %llu: finished before its tasks had exited", ID(j));
+}
+
+/* --- attempts --- */
+
+static struct attempt *present_attempt(const struct job *j)
+{
+    struct attempt *t = j->ntries ? &j->tries[j->ntries - 1] : NULL;
+
+    return t && t->t_free < 0. ? t : NULL;
+}
+
+static void attempt_begins(audit_t *a, struct job *j, const struct job_event *ev)
+{
+    struct attempt *p = realloc(j->tries, (j->ntries + 1) * sizeof(*p));
+
+    j->loss = false;
+    if (!p) {
+        a->nomem = true;
+        return;
+    }
+    j->tries = p;
+    j->tries[j->ntries++] = (struct attempt){
+        .j = j, .t_alloc = ev->timestamp, .t_free = -1., .hops = ev->switches ? ev->hops : -1.};
+    a->nattempts++;
+}
+
+static bool is_loss(const struct job_event *ev)
+{
+    return ev->severity == 1 && (!strcmp(ev->type, "node-lost") || !strcmp(ev->type, "node-left"));
+}
+
+/* The event requeue: there was a reason, and it says what is given back. */
+static void attempt_is_over(audit_t *a, struct job *j, const struct job_event *ev)
+{
+    struct attempt *t = present_attempt(j);
+    errmsg_t err = {"it is not on record"};
+
+    if (!j->loss)
+        violation(a, "job %llu: attempt %u was ended, and no loss of a node is on record", ID(j),
+                  ev->count);
+    if (!t)
+        return;
+    t->t_free = ev->timestamp;
+    if (!ev->R || !(t->R = rset_from_json(ev->R, &err)))
+        violation(a, "job %llu: R of attempt %u is bad: %s", ID(j), ev->count, err.text);
+}
+
+static void note_event(audit_t *a, struct job *j, const struct job_event *ev)
+{
+    struct attempt *t = present_attempt(j);
+
+    switch (ev->event) {
+    case JOB_EV_ALLOC:
+        attempt_begins(a, j, ev);
+        break;
+    case JOB_EV_START:
+        j->t_start = j->t_start > 0. ? j->t_start : ev->timestamp;
+        break;
+    case JOB_EV_EXCEPTION:
+        j->loss = j->loss || is_loss(ev);
+        break;
+    case JOB_EV_REQUEUE:
+        attempt_is_over(a, j, ev);
+        break;
+    case JOB_EV_FREE:
+        if (t)
+            t->t_free = ev->timestamp;
+        break;
+    case JOB_EV_FINISH:
+        j->ended = j->loss && !j->st.fatal;
+        check_times(a, j, ev->timestamp);
+        break;
+    default:
+        break;
+    }
 }
 
 static void read_log(audit_t *a, struct job *j, const struct audit_job *job)
@@ -194,13 +283,7 @@ static void read_log(audit_t *a, struct job *j, const struct audit_job *job)
             violation(a, "job %llu: line %u: %s", ID(j), log.line, err.text);
             break;
         }
-        if (ev.event == JOB_EV_ALLOC) {
-            j->t_alloc = ev.timestamp;
-            j->hops = ev.switches ? ev.hops : -1.;
-        } else if (ev.event == JOB_EV_FREE)
-            j->t_free = ev.timestamp;
-        else if (ev.event == JOB_EV_FINISH)
-            check_times(a, j, ev.timestamp);
+        note_event(a, j, &ev);
     }
     if (rc < 0)
         violation(a, "job %llu: %s", ID(j), err.text);
@@ -216,22 +299,22 @@ static uint64_t total(const rset_t *rs, bool gpus)
 }
 
 /* Has R what the jobspec asks for? */
-static void check_enough(audit_t *a, const struct job *j, const jobspec_t *js)
+static void check_enough(audit_t *a, const struct job *j, const rset_t *R, const jobspec_t *js)
 {
     const struct rreq *req = jobspec_rreq(js);
     uint64_t slots = jobspec_nslots(js);
-    size_t nodes = rset_nnodes(j->R);
+    size_t nodes = rset_nnodes(R);
 
     if (req->nnodes && nodes != req->nnodes)
         violation(a, "job %llu: asks for %u nodes and got %zu", ID(j), req->nnodes, nodes);
-    if (total(j->R, false) < slots * req->cores)
+    if (total(R, false) < slots * req->cores)
         violation(a, "job %llu: asks for %llu cores and got %llu", ID(j),
-                  (unsigned long long)(slots * req->cores), (unsigned long long)total(j->R, false));
-    if (total(j->R, true) < slots * req->gpus)
+                  (unsigned long long)(slots * req->cores), (unsigned long long)total(R, false));
+    if (total(R, true) < slots * req->gpus)
         violation(a, "job %llu: asks for %llu gpus and got %llu", ID(j),
-                  (unsigned long long)(slots * req->gpus), (unsigned long long)total(j->R, true));
+                  (unsigned long long)(slots * req->gpus), (unsigned long long)total(R, true));
     for (size_t i = 0; i < req->npools; i++) {
-        uint64_t got = rset_pool_count(j->R, req->pools[i].name);
+        uint64_t got = rset_pool_count(R, req->pools[i].name);
 
         if (got != req->pools[i].count)
             violation(a, "job %llu: asks for %llu of pool %s and got %llu", ID(j),
@@ -256,8 +339,13 @@ static void read_jobspec(audit_t *a, struct job *j, const struct audit_job *job)
     else if (j->ndeps)
         a->nomem = true;
     j->begin = jobspec_begin(js);
-    if (j->R)
-        check_enough(a, j, js);
+    for (size_t i = 0; i < j->ntries; i++)
+        if (j->tries[i].R)
+            check_enough(a, j, j->tries[i].R, js);
+    if (j->st.requeues && !jobspec_options(js)->requeue)
+        violation(a, "job %llu: was queued again, for which it does not ask", ID(j));
+    if (j->ended && jobspec_options(js)->requeue)
+        violation(a, "job %llu: lost a node, and was not queued again", ID(j));
     jobspec_destroy(js);
 }
 
@@ -268,8 +356,6 @@ static struct job *find(audit_t *a, uint64_t id)
     if (j || !(j = calloc(1, sizeof(*j))))
         return j;
     j->id = id;
-    j->t_alloc = j->t_free = -1;
-    j->hops = -1.;
     j->code = -1;
     if (hmap_put_u64(a->jobs, id, j) < 0) {
         free(j);
@@ -289,10 +375,31 @@ static bool within(audit_t *a, const rset_t *part, const rset_t *whole)
     return yes;
 }
 
+/* R on record is that of the last attempt, also when that one is over. */
+static void read_R(audit_t *a, struct job *j, const struct audit_job *job)
+{
+    struct attempt *last = j->ntries ? &j->tries[j->ntries - 1] : NULL;
+    rset_t *R = NULL;
+    errmsg_t err;
+
+    if (job->R && !(R = rset_parse(job->R, job->R_len, &err)))
+        violation(a, "job %llu: its R is bad: %s", ID(j), err.text);
+    if (last && !job->R)
+        violation(a, "job %llu: was given resources and has no R", ID(j));
+    if (last && !last->R)
+        last->R = R;
+    else
+        rset_destroy(R);
+    for (size_t i = 0; a->all && i < j->ntries; i++)
+        if (j->tries[i].R && !within(a, j->tries[i].R, a->all))
+            violation(a, "job %llu: was given resources that are not in the inventory", ID(j));
+    if (last)
+        a->nallocs++;
+}
+
 int audit_job(audit_t *a, const struct audit_job *job)
 {
     struct job *j = find(a, job->id);
-    errmsg_t err;
 
     if (!j)
         return -1;
@@ -306,19 +413,11 @@ int audit_job(audit_t *a, const struct audit_job *job)
         read_log(a, j, job);
     else
         violation(a, "job %llu: has no event log", ID(j));
-    if (job->R && !(j->R = rset_parse(job->R, job->R_len, &err)))
-        violation(a, "job %llu: its R is bad: %s", ID(j), err.text);
+    read_R(a, j, job);
     if (job->jobspec)
         read_jobspec(a, j, job);
     else
         violation(a, "job %llu: has no jobspec", ID(j));
-    if (j->t_alloc >= 0) {
-        a->nallocs++;
-        if (!job->R)
-            violation(a, "job %llu: was given resources and has no R", ID(j));
-        else if (j->R && a->all && !within(a, j->R, a->all))
-            violation(a, "job %llu: was given resources that are not in the inventory", ID(j));
-    }
     return a->nomem ? (errno = ENOMEM, -1) : 0;
 }
 
@@ -365,13 +464,13 @@ static void check_end(audit_t *a, const struct job *j, int flags)
 static const char *unmet(const struct job *j, const struct jobspec_dep *dep, const struct job *on)
 {
     enum job_result r = jobstate_result(&on->st);
-    double end = on->st.t_cleanup;
+    double end = on->st.t_cleanup, given = j->tries[0].t_alloc;
 
     if (dep->scheme == JOB_DEP_AFTER) {
-        double start = on->st.t_start > 0 ? on->st.t_start : end;
-        return !(start > 0) || start > j->t_alloc + CLOCK_TOLERANCE ? "had not started" : NULL;
+        double start = on->t_start > 0 ? on->t_start : end;
+        return !(start > 0) || start > given + CLOCK_TOLERANCE ? "had not started" : NULL;
     }
-    if (!(end > 0) || end > j->t_alloc + CLOCK_TOLERANCE)
+    if (!(end > 0) || end > given + CLOCK_TOLERANCE)
         return "had not ended";
     if (dep->scheme == JOB_DEP_AFTEROK && r != JOB_RESULT_COMPLETED)
         return "did not succeed";
@@ -380,9 +479,9 @@ static const char *unmet(const struct job *j, const struct jobspec_dep *dep, con
 
 static void check_begin(audit_t *a, const struct job *j)
 {
-    if (!j->present || j->t_alloc < 0)
+    if (!j->present || j->ntries == 0)
         return;
-    if (j->begin > j->t_alloc + CLOCK_TOLERANCE)
+    if (j->begin > j->tries[0].t_alloc + CLOCK_TOLERANCE)
         violation(a, "job %llu: was given resources before its begin time", ID(j));
     for (size_t i = 0; j->deps && i < j->ndeps; i++) {
         const struct job *on = hmap_get_u64(a->jobs, j->deps[i].id);
@@ -399,7 +498,7 @@ static void check_begin(audit_t *a, const struct job *j)
 struct point {
     double t;
     bool give;
-    struct job *j;
+    struct attempt *who;
 };
 
 static int by_time(const void *pa, const void *pb)
@@ -410,30 +509,30 @@ static int by_time(const void *pa, const void *pb)
         return a->t < b->t ? -1 : 1;
     if (a->give != b->give)
         return a->give ? 1 : -1;
-    return a->j->id < b->j->id ? -1 : a->j->id > b->j->id;
+    return a->who->j->id < b->who->j->id ? -1 : a->who->j->id > b->who->j->id;
 }
 
-static void hold_ids(audit_t *a, struct job *j, uint32_t rank, const idset_t *ids, uint64_t kind,
-                     bool give)
+static void hold_ids(audit_t *a, struct attempt *t, uint32_t rank, const idset_t *ids,
+                     uint64_t kind, bool give)
 {
     for (uint32_t id = idset_first(ids); id != IDSET_NONE; id = idset_next(ids, id)) {
         uint64_t key = (uint64_t)rank << 32 | kind | id;
-        const struct job *has = hmap_get_u64(a->holders, key);
+        const struct attempt *has = hmap_get_u64(a->holders, key);
 
         if (!give) {
-            if (has == j)
+            if (has == t)
                 hmap_del_u64(a->holders, key);
             continue;
         }
         if (has)
-            violation(a, "job %llu: was given %s %u of node %u, which job %llu had", ID(j),
-                      kind ? "gpu" : "core", id, rank, ID(has));
-        if (hmap_put_u64(a->holders, key, j) < 0)
+            violation(a, "job %llu: was given %s %u of node %u, which job %llu had", ID(t->j),
+                      kind ? "gpu" : "core", id, rank, ID(has->j));
+        if (hmap_put_u64(a->holders, key, t) < 0)
             a->nomem = true;
     }
 }
 
-static void hold_amount(audit_t *a, struct job *j, struct amount *am, const char *what,
+static void hold_amount(audit_t *a, const struct job *j, struct amount *am, const char *what,
                         uint64_t count, bool give)
 {
     if (!am) {
@@ -491,9 +590,10 @@ static void shared(const char *level, uint32_t number, uint64_t other, void *arg
               level, number, (unsigned long long)other);
 }
 
-static void hold_links(audit_t *a, struct job *j, bool give)
+static void hold_links(audit_t *a, const struct attempt *t, bool give)
 {
-    idset_t *ranks = rset_ranks(j->R);
+    const struct job *j = t->j;
+    idset_t *ranks = rset_ranks(t->R);
     struct sharing s = {a, j};
     double hops = ranks ? audit_links_hops(a->links, ranks) : 0.;
     int reach;
@@ -508,35 +608,35 @@ static void hold_links(audit_t *a, struct job *j, bool give)
         a->nomem = true;
     } else {
         a->nreach[reach]++;
-        if (j->hops < 0.)
+        if (t->hops < 0.)
             violation(a, "job %llu: its switches are not on record", ID(j));
-        else if (fabs(j->hops - hops) > 1e-5)
-            violation(a, "job %llu: has %g hops on record instead of %g", ID(j), j->hops, hops);
+        else if (fabs(t->hops - hops) > 1e-5)
+            violation(a, "job %llu: has %g hops on record instead of %g", ID(j), t->hops, hops);
     }
     idset_destroy(ranks);
 }
 
-static void hold(audit_t *a, struct job *j, bool give)
+static void hold(audit_t *a, struct attempt *t, bool give)
 {
     struct rset_node node;
     const char *name;
     uint64_t count;
     char what[64];
 
-    for (size_t i = 0; rset_node(j->R, i, &node); i++) {
-        hold_ids(a, j, node.rank, node.cores, 0, give);
-        hold_ids(a, j, node.rank, node.gpus, GPU, give);
+    for (size_t i = 0; rset_node(t->R, i, &node); i++) {
+        hold_ids(a, t, node.rank, node.cores, 0, give);
+        hold_ids(a, t, node.rank, node.gpus, GPU, give);
         if (node.memory && a->all) {
             snprintf(what, sizeof(what), "memory of node %u", node.rank);
-            hold_amount(a, j, memory_of(a, node.rank), what, node.memory, give);
+            hold_amount(a, t->j, memory_of(a, node.rank), what, node.memory, give);
         }
     }
-    for (size_t i = 0; a->all && (name = rset_pool(j->R, i, &count)); i++) {
+    for (size_t i = 0; a->all && (name = rset_pool(t->R, i, &count)); i++) {
         snprintf(what, sizeof(what), "pool %.50s", name);
-        hold_amount(a, j, pool_of(a, name), what, count, give);
+        hold_amount(a, t->j, pool_of(a, name), what, count, give);
     }
     if (a->links)
-        hold_links(a, j, give);
+        hold_links(a, t, give);
     a->now = give ? a->now + 1 : a->now - 1;
     if (a->now > a->peak)
         a->peak = a->now;
@@ -544,24 +644,26 @@ static void hold(audit_t *a, struct job *j, bool give)
 
 static int walk_times(audit_t *a)
 {
-    struct point *points = calloc(2 * (a->nallocs + 1), sizeof(*points));
+    struct point *points = calloc(2 * (a->nattempts + 1), sizeof(*points));
     size_t n = 0, pos = 0;
     void *val;
 
     if (!points)
         return -1;
     while (hmap_next(a->jobs, &pos, NULL, NULL, &val)) {
-        struct job *j = val;
+        const struct job *j = val;
 
-        if (!j->R || j->t_alloc < 0 || (j->t_free >= 0 && j->t_free <= j->t_alloc))
-            continue;
-        points[n++] = (struct point){j->t_alloc, true, j};
-        if (j->t_free >= 0)
-            points[n++] = (struct point){j->t_free, false, j};
+        for (struct attempt *t = j->tries; t < j->tries + j->ntries; t++) {
+            if (!t->R || (t->t_free >= 0 && t->t_free <= t->t_alloc))
+                continue;
+            points[n++] = (struct point){t->t_alloc, true, t};
+            if (t->t_free >= 0)
+                points[n++] = (struct point){t->t_free, false, t};
+        }
     }
     qsort(points, n, sizeof(*points), by_time);
     for (size_t i = 0; i < n; i++)
-        hold(a, points[i].j, points[i].give);
+        hold(a, points[i].who, points[i].give);
     free(points);
     return 0;
 }
@@ -595,6 +697,11 @@ size_t audit_njobs(const audit_t *a)
 size_t audit_nallocs(const audit_t *a)
 {
     return a->nallocs;
+}
+
+size_t audit_nattempts(const audit_t *a)
+{
+    return a->nattempts;
 }
 
 size_t audit_peak(const audit_t *a)

@@ -7,11 +7,15 @@
  *
  * What is proved:
  *  - each log is well-formed, and its events are legal by the table of libjob: exactly one submit,
- *    at most one alloc, start, finish and free, exactly one end, everything given back before it;
+ *    at most one finish, exactly one end, everything given back before it;
+ *  - in each attempt of a job there is one alloc, at most one start, and one event that gives its
+ *    resources back, requeue or free, before the next alloc; a job is queued again only when it
+ *    asks for that and has lost a node in the attempt, and no requeue is left out or twice there;
  *  - no event is older than the one before it, and tasks ran between alloc and finish;
  *  - a job that is expected is there, and ended as expected;
- *  - a job with resources has an R, which has what the jobspec asks for, within the inventory;
- *  - between alloc and free no core, gpu, memory or amount of a pool belongs to two jobs;
+ *  - each attempt has an R, which has what the jobspec asks for, within the inventory;
+ *  - from alloc to free or requeue no core, gpu, memory or amount of a pool belongs to two
+ *    attempts, of one job or of two;
  *  - no job was given resources before its dependencies and its begin time allowed it;
  *  - if asked for: between alloc and free no group of uplinks of a leaf switch, or of a pod, could
  *    be used by two jobs (audit_links.h), and the hops on record are those between the nodes of the
@@ -64,9 +68,11 @@ enum { AUDIT_ACTIVE_OK = 1 /* jobs that have not ended are not a violation */ };
 /* Number of violations, or -1 with ENOMEM.  Once. */
 int audit_run(audit_t *a, int flags, void (*tell)(const char *sentence, void *arg), void *arg);
 
-/* How many jobs; how many of them had resources; the most that had some at a time. */
+/* How many jobs; how many of them had resources; how often that was; the most that had some at a
+ * time. */
 size_t audit_njobs(const audit_t *a);
 size_t audit_nallocs(const audit_t *a);
+size_t audit_nattempts(const audit_t *a);
 size_t audit_peak(const audit_t *a);
 /* With audit_tree(): how many jobs were within a leaf (1), on several leaves of a pod (2), in
  * several pods (3). */

@@ -341,8 +341,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "there are %zu jobs, not %" PRIu64 "\n", audit_njobs(a), count);
         n++;
     }
-    printf("%zu jobs, %zu of them with resources, at most %zu at a time: %d violation%s\n",
-           audit_njobs(a), audit_nallocs(a), audit_peak(a), n, n == 1 ? "" : "s");
+    printf("%zu jobs, %zu of them with resources, in %zu attempts, at most %zu at a time: "
+           "%d violation%s\n",
+           audit_njobs(a), audit_nallocs(a), audit_nattempts(a), audit_peak(a), n,
+           n == 1 ? "" : "s");
     if (audit_nreach(a, 1) + audit_nreach(a, 2) + audit_nreach(a, 3) > 0)
         printf("within a leaf %zu, within a pod %zu, over pods %zu\n", audit_nreach(a, 1),
                audit_nreach(a, 2), audit_nreach(a, 3));

@@ -39,6 +39,9 @@ struct rec {
 };
 
 #define GOOD "s1d1p1a2r2f3l3v3c3"
+/* Two attempts: the first from 2 to 4 on core 0 of node 0. */
+#define AGAIN "s1d1p1a2r2L3q4a5r5f6l6v6c6"
+#define REQUEUE SPEC(SLOT(1, 1, ""), ",\"shell\":{\"options\":{\"requeue\":true}}")
 
 static const struct {
     struct rec jobs[3]; /* ids 1, 2, 3 */
@@ -139,6 +142,72 @@ static const struct {
     {{{GOOD, R("0", "0", ""), SPEC(SLOT(1, 1, ""), ",\"begin-time\":100")}},
      0,
      {"job 1: was given resources before its begin time"}},
+    /* attempts: sound ones; who waits for the start of a job waits for that of the first */
+    {{{AGAIN, R("1", "0", ""), REQUEUE}}, 0, {NULL}},
+    {{{AGAIN, R("1", "0", ""), REQUEUE},
+      {"s1d1p1a4r4f5v5c5", R("0", "0", ""), ONE},
+      {"s1d1p1a3r3f5v5c5", R("1", "0", ""), AFTER("after", "1")}},
+     0,
+     {NULL}},
+    {{{"s1d1p1a2L3q4C5c5", R("0", "0", ""), REQUEUE}}, 0, {NULL}},
+    {{{"s1d1p1a2r2L3q4a5r5L6Q7a8r8f9v9c9", R("0", "0", ""), REQUEUE}}, 0, {NULL}},
+    {{{"s1d1p1a2r2L3C3f3v3c3", R("0", "0", ""), REQUEUE}}, 0, {NULL}},
+    /* one attempt recorded twice, or not */
+    {{{"s1d1p1a2r2L3q4q4a5r5f6v6c6", R("1", "0", ""), REQUEUE}},
+     0,
+     {"job 1: line 8: event 'requeue' in state SCHED"}},
+    {{{"s1d1p1a2r2L3Q4a5r5f6v6c6", R("1", "0", ""), REQUEUE}},
+     0,
+     {"job 1: line 7: event 'requeue' number 2 after 0"}},
+    {{{"s1d1p1a2r2L3q4a5r5L6q7a8r8f9v9c9", R("1", "0", ""), REQUEUE}},
+     0,
+     {"job 1: line 11: event 'requeue' number 1 after 1"}},
+    {{{"s1d1p1a2r2L3q4a5r5f6f6v6c6", R("1", "0", ""), REQUEUE}},
+     0,
+     {"job 1: line 11: a second event 'finish'"}},
+    {{{"s1d1p1a2r2L3a5r5f6v6c6", R("1", "0", ""), REQUEUE}},
+     0,
+     {"job 1: line 7: a second event 'alloc'"}},
+    {{{"s1d1p1a2r2L3q4r5f6v6c6", R("1", "0", ""), REQUEUE}},
+     0,
+     {"job 1: line 8: event 'start' in state SCHED"}},
+    {{{"s1d1p1a2r2L3q4a5r5r5f6v6c6", R("1", "0", ""), REQUEUE}},
+     0,
+     {"job 1: line 10: a second event 'start'"}},
+    {{{"s1d1p1a2r2L3q4v4a5r5f6v6c6", R("1", "0", ""), REQUEUE}},
+     0,
+     {"job 1: line 8: event 'free' in state SCHED"}},
+    /* attempts without a reason, or without a record of what they had */
+    {{{"s1d1p1a2r2q4a5r5f6v6c6", R("1", "0", ""), REQUEUE}},
+     0,
+     {"job 1: attempt 1 was ended, and no loss of a node is on record"}},
+    {{{AGAIN, R("1", "0", ""), ONE}}, 0, {"job 1: was queued again, for which it does not ask"}},
+    {{{"s1d1p1a2r2L3f4v4c4", R("1", "0", ""), REQUEUE}},
+     0,
+     {"job 1: lost a node, and was not queued again"}},
+    {{{"s1d1p1a2r2L3n4a5r5f6v6c6", R("1", "0", ""), REQUEUE}},
+     0,
+     {"job 1: R of attempt 1 is bad: it is not on record"}},
+    {{{"s1d1p1a2r2L3b4a5r5f6v6c6", R("1", "0", ""), REQUEUE}},
+     0,
+     {"job 1: R of attempt 1 is bad: "}},
+    {{{"s1d1p1a2r2L3o4a5r5f6v6c6", R("1", "0", ""), REQUEUE}},
+     0,
+     {"job 1: was given resources that are not in the inventory"}},
+    {{{AGAIN, R("1", "0-1", ""),
+       SPEC(SLOT(1, 2, ""), ",\"shell\":{\"options\":{\"requeue\":true}}")}},
+     0,
+     {"job 1: asks for 2 cores and got 1"}},
+    /* an attempt that is over, and another job, have one thing */
+    {{{AGAIN, R("1", "0", ""), REQUEUE}, {"s1d1p1a3r3f5v5c5", R("0", "0", ""), ONE}},
+     0,
+     {"job 2: was given core 0 of node 0, which job 1 had"}},
+    {{{AGAIN, R("1", "0", ""), REQUEUE}, {"s1d1p1a1r1f3v3c3", R("0", "0", ""), ONE}},
+     0,
+     {"job 1: was given core 0 of node 0, which job 2 had"}},
+    {{{AGAIN, R("1", "0", ""), REQUEUE}, {"s1d1p1a1r1L3q4a4r4f5v5c5", R("1", "1", ""), REQUEUE}},
+     0,
+     {"job 1: was given core 0 of node 0, which job 2 had"}},
 };
 
 static const struct {
@@ -160,6 +229,12 @@ static const struct {
     {'v', "free\""},
     {'c', "clean\""},
     {'C', "exception\",\"context\":{\"type\":\"cancel\",\"severity\":0}"},
+    {'L', "exception\",\"context\":{\"type\":\"node-lost\",\"severity\":1}"},
+    {'q', "requeue\",\"context\":{\"count\":1,\"R\":" R("0", "0", "") "}"},
+    {'Q', "requeue\",\"context\":{\"count\":2,\"R\":" R("1", "0", "") "}"},
+    {'n', "requeue\",\"context\":{\"count\":1}"},
+    {'b', "requeue\",\"context\":{\"count\":1,\"R\":{}}"},
+    {'o', "requeue\",\"context\":{\"count\":1,\"R\":" R("0", "4", "") "}"},
     {'?', "start\",\"bogus\":{}"},
 };
 
