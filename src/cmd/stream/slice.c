@@ -69,7 +69,7 @@ int slice_parse(struct slice *sl, const char *text, const struct flux_stream_inf
             return errmsg_fail(err, ERANGE,
                                "'%.80s': dimension %u of the array has %" PRIu64 " elements", text,
                                i + 1, info->shape[i]);
-        sl->count[i] = (to - sl->start[i] + sl->stride[i] - 1) / sl->stride[i];
+        sl->count[i] = (to - sl->start[i] - 1) / sl->stride[i] + 1; /* a stride may be large */
         sl->elems *= sl->count[i];
     }
     if (!*p)
