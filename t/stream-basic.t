@@ -28,7 +28,7 @@ is "$out" "n u64, data bytes" "flux stream format prints what its variables are"
 run "$FLUX" stream stat --count=2 --interval=10ms heat
 is "$status/$(grep -c '^heat ' <<<"$out")" 0/2 "flux stream stat prints a line each time"
 exits 1 "another writer of the same rank" "$PEER" write heat 1 0 2
-like "$out" "is being written already" "is refused"
+like "$out" "is being written already: it has a writer of rank 0; wait .*'flux stream rm'" "is refused, with what to do"
 exits 1 "a writer of another group" "$PEER" write heat 1 0 3
 like "$out" "has 2 writers" "is refused"
 exits 1 "a writer of a group that is too large" "$PEER" write many 1 0 65537

@@ -170,7 +170,8 @@ static int write_fits(struct stream *s, const flux_msg_t *req, const struct stre
     }
     if (idset_test(s->ranks, in->rank)) {
         flux_respond_error(s->ctx->h, req, EEXIST,
-                           "stream '%s' is being written already: it has a writer of rank %u",
+                           "stream '%s' is being written already: it has a writer of rank %u; wait "
+                           "until it ends, use another name, or end it with 'flux stream rm'",
                            s->name, in->rank);
         return -1;
     }
