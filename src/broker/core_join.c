@@ -280,6 +280,17 @@ static void refuse(core_t *c, struct peer *p, const char *reason, bool elsewhere
     overlay_send(c, p, &control_down[CONTROL_REFUSED], &t);
 }
 
+/* Returns whether this rank is below another child that is up, and not below `p`: it has moved
+ * there after `p` has sent the hello that names it. */
+static bool has_left(const core_t *c, const struct peer *p, uint32_t rank)
+{
+    const topology_t *tree = overlay_tree(c);
+    const struct peer *q =
+        hmap_get_u64(c->child_by_rank, topology_next_hop(tree, c->cfg.rank, rank));
+
+    return q && q != p && q->up && !topology_is_ancestor(tree, p->rank, rank);
+}
+
 /* These ranks are below this child now, so requests that came from them through another child are
  * forgotten.  Their services get a notice before they get a new request of these senders, even if
  * the death of the other child is not detected.  The other child may be one of these ranks: then it
@@ -288,6 +299,11 @@ static void forget_elsewhere(core_t *c, const struct peer *p, const char *below)
 {
     idset_t *ranks = idset_parse(below, NULL);
 
+    for (uint32_t r = ranks ? idset_first(ranks) : IDSET_NONE; r != IDSET_NONE;
+         r = idset_next(ranks, r)) {
+        if (has_left(c, p, r))
+            (void)idset_clear(ranks, r);
+    }
     for (uint32_t i = 0; ranks && i < c->nchildren; i++) {
         struct peer *q = c->children[i];
 

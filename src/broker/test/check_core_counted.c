@@ -192,6 +192,39 @@ START_TEST(outdated)
 }
 END_TEST
 
+/* Rank 3 has lost its connection to rank 2, and has not heard that rank 4 has moved there.  It
+ * names rank 4 when it connects to rank 1: what that has asked by rank 2 is answered. */
+START_TEST(named_late)
+{
+    struct cluster *cl = cl_up(5, "chain");
+    struct node *above = &cl->nodes[1];
+    struct party *m = module(cl, 0, "top");
+    struct party *c = client(cl, 4);
+
+    cl->nodes[3].dead = true; /* the test speaks for it */
+    core_peer_lost(cl->nodes[4].core, CORE_TREE, 3, "it is silent");
+    cl_sleep(cl, 2.);
+    ck_assert_uint_eq(cl->nodes[4].parent, 2);
+    ask(c, "top.it", 0);
+    cl_pump(cl);
+    ck_assert_uint_eq(m->n, 1);
+    ck_assert(core_peer_adopt(above->core, 3));
+    core_peer_back(above->core, CORE_TREE, 3);
+    core_child_event_up(above->core, 3);
+    hello(cl, 1, 3, "3-4", 1, false);
+    cl_sleep(cl, 2.);
+    ck_assert_ptr_nonnull(strstr(above->log, "rank 3 has lost its parent, and is below"));
+    ck_assert_uint_eq(m->n, 1); /* and no notice that the sender is gone */
+    answer(m, 0, 0, 0, "1");
+    cl_pump(cl);
+    expect_answer(c, 1, 0, NULL);
+    ck_assert_uint_eq(cl_inflight(cl), 0);
+    cl_free(cl);
+    party_free(m);
+    party_free(c);
+}
+END_TEST
+
 /* Rank 1 loses its connection to rank 0, and lives for a while.  Then those below it go on below
  * rank 0, and miss no event. */
 START_TEST(cut_above)
@@ -228,6 +261,7 @@ int main(void)
     tcase_add_test(tc, moved_unheard);
     tcase_add_test(tc, leaves_slowly);
     tcase_add_test(tc, outdated);
+    tcase_add_test(tc, named_late);
     tcase_add_test(tc, cut_above);
     return run_case("core_counted", tc);
 }
