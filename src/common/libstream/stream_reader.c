@@ -152,7 +152,8 @@ static int want(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t 
                            "stream '%s': the option resume is a time of at most %d s, and of a "
                            "member of a group",
                            s->name, KNOCK_HOLD_MAX);
-    s->want.hold = (uint32_t)ceil(opts->resume);
+    s->want.hold = (uint32_t)opts->resume; /* whole seconds, rounded up */
+    s->want.hold += s->want.hold < opts->resume;
     if (opts->group && knock_group_set(&s->want, opts->group, opts->key, err) < 0)
         return -1;
     if (opts->depth > 0)
