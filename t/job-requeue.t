@@ -75,8 +75,17 @@ ok "tasks that ignore SIGTERM are killed after a reload, too" wait_until 30 line
 touch enough
 ok "and the job runs again" "$FLUX" wreck wait "$id"
 
+# The jobspec of one that runs is no longer there in parsed form.
+rm -f enough
+same='echo begin >>six; while [ ! -e enough ]; do sleep 0.05; done'
+id=$("$FLUX" submit -n1 --requeue sh -c "$same")
+wait_until 30 lines_are six begin 1
+ok "the same job is submitted again while it runs" "$FLUX" submit -n1 --requeue sh -c "$same"
+touch enough
+ok "and both complete" "$FLUX" wreck wait "$id" "$out"
+
 jobs_proved "each attempt had its resources for itself, and gave them back before the next one"
-like "$out" "5 jobs, 5 of them with resources, in ([89]|1[0-9]) attempts" "attempts that are over are part of the proof"
+like "$out" "7 jobs, 7 of them with resources, in 1[0-9] attempts" "attempts that are over are part of the proof"
 
 exits 1 "not for a job whose output goes to its client" "$FLUX" wreckrun --requeue true
 like "$err" "cannot run again" "with a sentence"

@@ -50,6 +50,7 @@ struct jm_spec {
     double begin;
     double grace; /* < 0: the session's */
     bool requeue; /* runs again when it was ended by the loss of a node */
+    bool survive; /* goes on when it loses a node */
     size_t len;
     char text[];
 };

@@ -181,6 +181,7 @@ static int spec_digest(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
     spec->begin = jobspec_begin(js);
     spec->grace = jobspec_options(js)->grace;
     spec->requeue = jobspec_options(js)->requeue;
+    spec->survive = jobspec_options(js)->survive_node_loss;
     spec->ntasks = jobspec_ntasks(js);
     if (rreq_copy(&spec->req, jobspec_rreq(js)) < 0)
         return errmsg_fail(err, ENOMEM, "out of memory for a jobspec");

@@ -127,7 +127,7 @@ static int check(struct jm *jm, struct jm_spec *spec, errmsg_t *err)
 /* Check for options that are incompatible with requeue. */
 static int check_requeue(const struct jm_spec *spec, uint32_t flags, errmsg_t *err)
 {
-    if (spec->requeue && jobspec_options(spec->js)->survive_node_loss)
+    if (spec->requeue && spec->survive)
         return errmsg_fail(err, EINVAL,
                            "a job cannot both survive the loss of a node and run again "
                            "(--survive-node-loss, --requeue)");
