@@ -234,6 +234,27 @@ r:close()
 w:close()
 os.remove("both.lua")
 
+-- Writers that wait for readers, readers that a switch turns on, and transports.
+fails("ETIMEDOUT", "a writer without its readers", h:stream_writer("lua.c", {readers = 1, timeout = 0}))
+fails("EINVAL", "a name of a switch", h:stream_reader("lua.c", {switch = "a b"}))
+fails("EINVAL", "a transport that is not there", h:stream_reader("lua.c", {transport = "pigeon"}))
+fails("EINVAL", "a connection that is half secret", h:stream_writer("lua.c", {secure = "half"}))
+fails("EINVAL", "a connection that is half shared", h:stream_writer("lua.c", {share = "half"}))
+w = assert(h:stream_writer("lua.c", {transport = "tcp", secure = "yes", share = "no"}))
+fails("ETIMEDOUT", "readers that do not come", w:wait_readers(1, 0))
+raises("number of readers", "a wrong number of readers", w.wait_readers, w, -1)
+r = assert(h:stream_reader("lua.c", {transport = "tcp", secure = "yes", share = "no"}))
+local off = assert(h:stream_reader("lua.c", {switch = "lua.look"}))
+is(w:wait_readers(2, 60), true, "readers have come")
+assert(w:put("n", 3))
+assert(w:end_step(60))
+is(r:begin_step(60), 0, "a step comes by TCP")
+is(r:get("n"), 3, "with its values")
+fails("ETIMEDOUT", "a reader that is off gets none", off:begin_step(0))
+r:close()
+off:close()
+w:close()
+
 -- Several writers; what is not closed ends with the handle.
 local two = {h:stream_writer("lua.b", {rank = 0, size = 2}), h:stream_writer("lua.b", {rank = 1, size = 2})}
 r = assert(h:stream_reader("lua.b", {policy = "latest", depth = 4, bytes = 1e6}))

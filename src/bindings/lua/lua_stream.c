@@ -2,6 +2,7 @@
  *
  *    w = h:stream_writer(name [, options])    w:put(variable, value [, options])
  *    w:end_step([timeout]) w:step()   w:epoch() w:drain([timeout])  w:close()
+ *    w:wait_readers(n [, timeout])
  *    r = h:stream_reader(name [, options])    r:begin_step([timeout])     r:end_step()
  *    r:steps([timeout])                       r:vars([rank])              r:inquire(variable [,
  *    rank]) r:get(variable [, rank [, options]])     r:read(variable [, start, count [, stride]])
@@ -183,25 +184,32 @@ static double open_timeout(lua_State *L)
 
 static int writer_open(lua_State *L)
 {
-    static const char *const names[] = {"rank",    "size",       "keep", "evict",
-                                        "timeout", "transforms", NULL};
+    static const char *const names[] = {"rank",   "size",    "readers",    "keep",
+                                        "evict",  "timeout", "transforms", "transport",
+                                        "secure", "share",   NULL};
     struct flux_stream_opts opts;
 
     lflux_check_options(L, 3, names);
-    opts = (struct flux_stream_opts){.rank = (uint32_t)option_number(L, 3, "rank", UINT32_MAX),
-                                     .size = (uint32_t)option_number(L, 3, "size", UINT32_MAX),
-                                     .keep = (uint32_t)option_number(L, 3, "keep", UINT32_MAX),
-                                     .evict = option_number(L, 3, "evict", HUGE_VAL),
-                                     .transforms = option_text(L, 3, "transforms"),
-                                     .timeout = open_timeout(L)};
+    opts =
+        (struct flux_stream_opts){.rank = (uint32_t)option_number(L, 3, "rank", UINT32_MAX),
+                                  .size = (uint32_t)option_number(L, 3, "size", UINT32_MAX),
+                                  .readers = (uint32_t)option_number(L, 3, "readers", UINT32_MAX),
+                                  .keep = (uint32_t)option_number(L, 3, "keep", UINT32_MAX),
+                                  .evict = option_number(L, 3, "evict", HUGE_VAL),
+                                  .transforms = option_text(L, 3, "transforms"),
+                                  .transport = option_text(L, 3, "transport"),
+                                  .secure = option_text(L, 3, "secure"),
+                                  .share = option_text(L, 3, "share"),
+                                  .timeout = open_timeout(L)};
     return stream_open(L, LFLUX_STREAM_WRITER, FLUX_STREAM_WRITE, &opts);
 }
 
 static int reader_open(lua_State *L)
 {
-    static const char *const names[] = {"policy",  "depth",      "bytes", "group", "key",
-                                        "resume",  "team",       "rank",  "size",  "stay",
-                                        "timeout", "transforms", "join",  NULL};
+    static const char *const names[] = {"policy",  "depth",      "bytes", "group",  "key",
+                                        "resume",  "team",       "rank",  "size",   "stay",
+                                        "timeout", "transforms", "join",  "switch", "transport",
+                                        "secure",  "share",      NULL};
     struct flux_stream_opts opts;
 
     lflux_check_options(L, 3, names);
@@ -216,7 +224,11 @@ static int reader_open(lua_State *L)
                                      .size = (uint32_t)option_number(L, 3, "size", UINT32_MAX),
                                      .transforms = option_text(L, 3, "transforms"),
                                      .join = option_text(L, 3, "join"),
+                                     .onoff = option_text(L, 3, "switch"),
                                      .stay = lflux_option_bool(L, 3, "stay"),
+                                     .transport = option_text(L, 3, "transport"),
+                                     .secure = option_text(L, 3, "secure"),
+                                     .share = option_text(L, 3, "share"),
                                      .timeout = open_timeout(L)};
     return stream_open(L, LFLUX_STREAM_READER, FLUX_STREAM_READ, &opts);
 }
@@ -518,6 +530,19 @@ static int writer_drain(lua_State *L)
     errmsg_t err;
 
     if (flux_stream_drain(ls->s, timeout, &err) < 0)
+        return lflux_fail_err(L, errno, &err);
+    return lflux_true(L);
+}
+
+static int writer_wait_readers(lua_State *L)
+{
+    struct lflux_stream *ls = check_writer(L);
+    lua_Integer readers = luaL_checkinteger(L, 2);
+    double timeout = lflux_check_timeout(L, 3);
+    errmsg_t err;
+
+    luaL_argcheck(L, readers >= 0 && readers <= UINT32_MAX, 2, "not a number of readers");
+    if (flux_stream_wait_readers(ls->s, (uint32_t)readers, timeout, &err) < 0)
         return lflux_fail_err(L, errno, &err);
     return lflux_true(L);
 }
@@ -893,9 +918,10 @@ static int to_string(lua_State *L)
 }
 
 static const luaL_Reg writer_methods[] = {
-    {"put", writer_put},   {"end_step", writer_end_step}, {"drain", writer_drain},
-    {"step", writer_step}, {"epoch", writer_epoch},       {"close", writer_close},
-    {NULL, NULL},
+    {"put", writer_put},     {"end_step", writer_end_step},
+    {"drain", writer_drain}, {"wait_readers", writer_wait_readers},
+    {"step", writer_step},   {"epoch", writer_epoch},
+    {"close", writer_close}, {NULL, NULL},
 };
 
 static const luaL_Reg reader_methods[] = {
