@@ -194,13 +194,32 @@ bool heal_begin(core_t *c)
     return true;
 }
 
+/* Return the ranks that are up here, without those that have moved elsewhere: an orphan may have
+ * named them here after that, because it had not heard of it.  Orphans that this broker waits for
+ * stay, and ranks that come back, whose place is known only by the event. */
+static idset_t *ranks_below(const core_t *c)
+{
+    idset_t *below = idset_copy(c->up);
+    idset_t *sub = c->tree && below ? topology_subtree(c->tree, c->cfg.rank) : NULL;
+    idset_t *others = sub ? idset_difference(below, sub) : NULL;
+
+    for (uint32_t r = others ? idset_first(others) : IDSET_NONE; r != IDSET_NONE;
+         r = idset_next(others, r)) {
+        if (!(c->pending && idset_test(c->pending, r)) && !census_is_gone(c, r))
+            (void)idset_clear(below, r);
+    }
+    idset_destroy(sub);
+    idset_destroy(others);
+    return below;
+}
+
 void heal_hello(core_t *c, struct peer *p)
 {
     struct control_hello h;
     char *below, *keys;
 
     idset_destroy(c->heal_below);
-    c->heal_below = idset_copy(c->up);
+    c->heal_below = ranks_below(c);
     if (!c->heal_below || !(below = idset_format(c->heal_below, 0))) {
         core_log(c, LOG_ERR, "rank %u is out of memory for its hello", c->cfg.rank);
         return;

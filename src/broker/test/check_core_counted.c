@@ -225,6 +225,48 @@ START_TEST(named_late)
 }
 END_TEST
 
+/* Rank 4 connects to rank 2, and has not heard that ranks 5 and 6 have moved to rank 3, and with
+ * that to rank 1, which dies then: rank 0 finds them below rank 3. */
+START_TEST(named_in_vain)
+{
+    struct cluster *cl = cl_up(7, "chain");
+    struct party *m = module(cl, 6, "low");
+    struct party *c = client(cl, 0);
+
+    cl->nodes[4].dead = true; /* the test speaks for it */
+    core_peer_lost(cl->nodes[5].core, CORE_TREE, 4, "it is silent");
+    cl_sleep(cl, 2.);
+    cl->slow[2][1] = true; /* so rank 1 hears of the loss after the move */
+    core_peer_lost(cl->nodes[3].core, CORE_TREE, 2, "it is silent");
+    cl_sleep(cl, 2.);
+    cl->slow[2][1] = false;
+    cl_pump(cl);
+    ck_assert_uint_eq(cl->nodes[3].parent, 1);
+    ck_assert_uint_eq(cl->nodes[5].parent, 3);
+    ck_assert(core_peer_adopt(cl->nodes[2].core, 4));
+    core_peer_back(cl->nodes[2].core, CORE_TREE, 4);
+    core_child_event_up(cl->nodes[2].core, 4);
+    hello(cl, 2, 4, "4-6", 1, false);
+    cl_sleep(cl, 2.);
+    ck_assert_ptr_nonnull(strstr(cl->nodes[2].log, "rank 4 has lost its parent, and is below"));
+    cl_kill(cl, 1);
+    cl_sleep(cl, 2.);
+    expect_parents(cl, 2, 0);
+    expect_parents(cl, 3, 0);
+    expect_parents(cl, 5, 3);
+    expect_parents(cl, 6, 5);
+    ask(c, "low.it", 6);
+    cl_pump(cl);
+    ck_assert_uint_eq(m->n, 1);
+    answer(m, 0, 0, 0, "1");
+    cl_pump(cl);
+    expect_answer(c, 1, 0, NULL);
+    cl_free(cl);
+    party_free(m);
+    party_free(c);
+}
+END_TEST
+
 /* Rank 1 loses its connection to rank 0, and lives for a while.  Then those below it go on below
  * rank 0, and miss no event. */
 START_TEST(cut_above)
@@ -262,6 +304,7 @@ int main(void)
     tcase_add_test(tc, leaves_slowly);
     tcase_add_test(tc, outdated);
     tcase_add_test(tc, named_late);
+    tcase_add_test(tc, named_in_vain);
     tcase_add_test(tc, cut_above);
     return run_case("core_counted", tc);
 }
