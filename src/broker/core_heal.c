@@ -483,8 +483,8 @@ static void arrived(core_t *c, uint32_t rank, const idset_t *below, bool knows)
     idset_destroy(fresh);
 }
 
-/* Ignore the move of a lost rank, and what this child reports of it, until it has left there
- * (invariant 8). */
+/* Ignore the move of a lost rank, and what this child reports of it, and refuse its requests, until
+ * it has left there (invariant 8). */
 static void deny(core_t *c, struct peer *p, uint32_t rank)
 {
     core_log(c, LOG_NOTICE, "rank %u was lost before it had another parent, and has to leave",

@@ -574,13 +574,19 @@ static void route(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *
     flux_msg_destroy(msg);
 }
 
-/* Returns whether this request comes along the ring from a broker that lives, and is cut off from
- * the tree: the session has done without it since.  The root alone knows which ranks are lost
- * now. */
+/* Returns whether this request is of a broker that lives, and that the session counts as lost: it
+ * comes along the ring, from a broker that is cut off from the tree, where the root alone knows
+ * which ranks are lost now; or from below a child whose report that the rank has moved was
+ * denied. */
 static bool is_zombie(const core_t *c, const flux_msg_t *msg, const struct peer *from)
 {
-    return from && from->plane == CORE_RING && core_is_root(c) && heal_can(c) &&
-           idset_test(c->lost, route_sender(msg));
+    uint32_t sender = route_sender(msg);
+
+    if (!from || sender == FLUX_NODEID_ANY)
+        return false;
+    if (from->plane == CORE_RING)
+        return core_is_root(c) && heal_can(c) && idset_test(c->lost, sender);
+    return from->denied && idset_test(from->denied, sender);
 }
 
 void route_request(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *from_peer)

@@ -267,6 +267,28 @@ START_TEST(named_in_vain)
 }
 END_TEST
 
+/* Rank 3 is lost by the reports of rank 1, and then has another parent.  Its requests are refused
+ * until it has left. */
+START_TEST(has_to_leave)
+{
+    struct cluster *cl = cl_up(4, "chain");
+    struct party *m = module(cl, 0, "top");
+    struct party *c = client(cl, 3);
+
+    cl->nodes[3].deaf_to_events = true;
+    control(cl, 0, 1, "overlay.lost", "{\"ranks\":\"3\"}");
+    control(cl, 0, 1, "overlay.moved", "{\"rank\":3,\"parent\":1,\"move\":65537,\"below\":\"3\"}");
+    ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "and has to leave"));
+    ask(c, "top.it", 0);
+    cl_pump(cl);
+    ck_assert_uint_eq(m->n, 0);
+    expect_answer(c, 1, EHOSTUNREACH, "the session counts rank 3 as lost");
+    cl_free(cl);
+    party_free(m);
+    party_free(c);
+}
+END_TEST
+
 /* Rank 1 loses its connection to rank 0, and lives for a while.  Then those below it go on below
  * rank 0, and miss no event. */
 START_TEST(cut_above)
@@ -305,6 +327,7 @@ int main(void)
     tcase_add_test(tc, outdated);
     tcase_add_test(tc, named_late);
     tcase_add_test(tc, named_in_vain);
+    tcase_add_test(tc, has_to_leave);
     tcase_add_test(tc, cut_above);
     return run_case("core_counted", tc);
 }
