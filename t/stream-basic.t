@@ -46,6 +46,47 @@ is "$last" "open " "the other one too"
 wait_until 10 has heat writers ""
 pass "the stream is gone with its last process"
 
+# Data do not cross brokers: their counters of messages do not rise with the number of steps.  Writers and readers tell
+# their progress at most once a second, which is allowed for.
+messages() {
+    "$FLUX" module stats --all broker |
+        awk '$2 ~ /^(tree_up|tree_down|ring|event_down|requests|responses|events)$/ {n += $3} END {print n}'
+}
+peer w0 0 write quiet 3000 0 1 ready=1
+peer r0 1 read quiet
+opened w0
+opened r0
+before=$(messages) began=$SECONDS
+go w0
+ended r0
+passed=$(($(messages) - before))
+is "$last" "0-2999 3000 the end " "a reader at another broker sees 3000 steps"
+note "$passed messages"
+ok "for which the brokers pass no messages" test "$passed" -lt $((300 + 20 * (SECONDS - began)))
+ended w0
+before=$(messages)
+"$FLUX" ping --quiet --interval=0 --count=300 1 >ping.out
+ok "messages of others are counted" test $(($(messages) - before)) -ge 600
+
+# A process of another user, to which only root can change.
+as=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+if [ "$(id -u)" = 0 ] && "${as[@]}" "$FLUX" version >/dev/null 2>&1 && "${as[@]}" test -x "$PEER"; then
+    peer w0 0 write private 3 0 1 ready=1 keep=3
+    opened w0
+    exits 1 "a reader of another user" "${as[@]}" "$FLUX" stream cat --timeout=10s private
+    like "$out|$err" "^\\|.*Permission denied$" "gets nothing, and is told why"
+    exits 1 "a writer of another user" "${as[@]}" "$PEER" write private 1 0 1
+    exits 1 "flux stream rm of another user" "${as[@]}" "$FLUX" stream rm private
+    peer r0 1 read private
+    opened r0
+    go w0
+    ended r0
+    is "$last" "0-2 3 the end " "and the stream goes on"
+    ended w0
+else
+    skip 5 "processes of another user need root, and programs that others can run"
+fi
+
 # Faults that are planted are noticed by the checks of the readers, in memory and by TCP.
 planted() { # WHERE FAULT WHY
     local w=() r=()
