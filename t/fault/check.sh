@@ -2,18 +2,20 @@
 # What must be true of what the load was told (see load.sh), whatever happened to the session.  Each
 # prints a line for each violation, and nothing when there is none; t/fault/checks.t plants each of them.
 #
-#     jobs_violations ACCEPTED RUNS LISTED        of jobs
+#     jobs_violations ACCEPTED RUNS LISTED STARTS   of jobs
 #     losses_violations REASONS GONE              of jobs that have lost nodes
 #     events_violations FILE [LAST]               of what one subscriber printed
 #     barriers_violations MET                     of barriers
 #     rings_violations RINGS                      of programs of MPI
 #     refusals_violations FILE                    of what commands said that failed
 #
-# Lines of ACCEPTED: "ID TASKS KIND" for each id that a client was told; KIND is `endless` for a job
-# that cannot complete by itself.  Of RUNS: "ID TASK" by each task when it begins.  Of LISTED: "ID
-# RESULT TASKS" by `flux jobs -a` at the end.  Of REASONS: "ID NOTE" by the same.  Of GONE: a rank whose
-# broker was ended or cut off.  Of MET: "NAME TASKS ENTERED LEFT CODE" by each participant
-# of a barrier.  Of RINGS: "NUMBER says LINE" for what a program printed, and "NUMBER exit CODE".
+# Lines of ACCEPTED: "ID TASKS KIND" for each id that a client was told; KIND is `endless` for a
+# job that cannot complete by itself, `survive` for one that goes on when it loses a node.  Of
+# RUNS: "ID TASK" by each task when it begins.  Of LISTED: "ID RESULT TASKS" by `flux jobs -a` at
+# the end.  Of STARTS: "ID NUMBER", how often that job was started by its event log (default:
+# once).  Of REASONS: "ID NOTE" by the same.  Of GONE: a rank whose broker was ended or cut off.
+# Of MET: "NAME TASKS ENTERED LEFT CODE" by each participant of a barrier.  Of RINGS: "NUMBER says
+# LINE" for what a program printed, and "NUMBER exit CODE".
 
 jobs_violations() {
     awk '
@@ -28,9 +30,13 @@ jobs_violations() {
                 print "a task wrote \"" $0 "\""
                 next
             }
-            if (++ran[$1, $2] == 2)
-                print "job " $1 ": task " $2 " ran twice"
+            if (++ran[$1, $2] == 1)
+                tasks[$1]++
             runs[$1]++
+            next
+        }
+        FILENAME == ARGV[4] {
+            starts[$1] = $2
             next
         }
         {
@@ -38,8 +44,9 @@ jobs_violations() {
                 print "job " $1 ": is on record twice"
             if ($2 !~ /^(completed|failed|canceled|timeout)$/)
                 print "job " $1 ": has not ended: \"" $2 "\""
-            if ($2 == "completed" && runs[$1] != $3)
-                print "job " $1 ": completed, and " runs[$1] + 0 " of " $3 " tasks ran"
+            # A task may be lost with its node before it can say that it runs.
+            if ($2 == "completed" && accepted[$1] != "survive" && tasks[$1] != $3)
+                print "job " $1 ": completed, and " tasks[$1] + 0 " of " $3 " tasks ran"
             if ($2 == "completed" && accepted[$1] == "endless")
                 print "job " $1 ": completed, which it cannot by itself"
         }
@@ -50,7 +57,14 @@ jobs_violations() {
             for (id in runs)
                 if (!(id in listed))
                     print "job " id ": ran, and is not on record"
-        }' "$1" "$2" "$3"
+            for (one in ran) {
+                split(one, part, SUBSEP)
+                most = part[1] in starts ? starts[part[1]] : 1
+                if (ran[one] > most)
+                    print "job " part[1] ": task " part[2] " ran " ran[one] " times in " \
+                        most (most == 1 ? " attempt" : " attempts")
+            }
+        }' "$1" "$2" "$3" "$4"
 }
 
 # A job loses tasks with the broker of their own node only, and not with one above it.

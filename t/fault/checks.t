@@ -10,9 +10,12 @@
 # --- jobs ---
 
 sound() {
-    printf '%s\n' '1 1 any' '2 2 any' '3 1 endless' '5 1 any' >accepted
-    printf '%s\n' '2 1' '1 0' '2 0' '3 0' '4 0' >runs # 4: whoever submitted it was killed; 5 was canceled
-    printf '%s\n' '1 completed 1' '2 completed 2' '3 timeout 1' '4 failed 1' '5 canceled 1' >listed
+    printf '%s\n' '1 1 any' '2 2 any' '3 1 endless' '5 1 any' '6 2 any' '7 2 survive' >accepted
+    # 4: whoever submitted it was killed; 5 was canceled; 6 has two attempts; 7 lost a task at once
+    printf '%s\n' '2 1' '1 0' '2 0' '3 0' '4 0' '6 0' '6 1' '6 1' '7 1' >runs
+    printf '%s\n' '1 completed 1' '2 completed 2' '3 timeout 1' '4 failed 1' '5 canceled 1' '6 completed 2' \
+        '7 completed 2' >listed
+    echo '6 2' >starts
 }
 # planted NAME SENTENCE COMMAND...: what is wrong after this command
 planted() {
@@ -20,16 +23,15 @@ planted() {
     shift 2
     sound
     "$@"
-    is "$(jobs_violations accepted runs listed)" "$sentence" "$name"
+    is "$(jobs_violations accepted runs listed starts)" "$sentence" "$name"
 }
 line() { # FILE TEXT
     echo "$2" >>"$1"
 }
 planted "nothing is wrong" "" true
-planted "no job at all" "" eval ': >accepted; : >runs; : >listed'
-planted "a task that ran twice" "job 2: task 1 ran twice
-job 2: completed, and 3 of 2 tasks ran" line runs "2 1"
-planted "a job that failed and ran twice" "job 4: task 0 ran twice" line runs "4 0"
+planted "no job at all" "" eval ': >accepted; : >runs; : >listed; : >starts'
+planted "a task that ran twice" "job 2: task 1 ran 2 times in 1 attempt" line runs "2 1"
+planted "a job that failed and ran twice" "job 4: task 0 ran 2 times in 1 attempt" line runs "4 0"
 planted "an id that was given twice" "id 1 was given to two jobs" line accepted "1 1 any"
 planted "an accepted job that is not there" "job 5: was accepted, and is not on record" sed -i /^5/d listed
 planted "one that ran and is not there" "job 4: ran, and is not on record" sed -i /^4/d listed
@@ -40,6 +42,12 @@ planted "one that completed and did not run" "job 1: completed, and 0 of 1 tasks
 planted "one of which a task did not run" "job 2: completed, and 1 of 2 tasks ran" sed -i '/^2 0/d' runs
 planted "one whose time limit did not end it" "job 3: completed, which it cannot by itself" \
     sed -i 's/3 timeout/3 completed/' listed
+planted "a task that ran more often than its job was started" "job 6: task 1 ran 3 times in 2 attempts" \
+    line runs "6 1"
+planted "one of a job that was not started again" "job 6: task 1 ran 2 times in 1 attempt" eval ': >starts'
+planted "one that ran again and did not run as a whole" "job 6: completed, and 1 of 2 tasks ran" \
+    sed -i '/^6 1/d' runs
+planted "a task of a job that goes on, which ran twice" "job 7: task 1 ran 2 times in 1 attempt" line runs "7 1"
 planted "a line that no task wrote" 'a task wrote "7x"' line runs 7x
 
 # --- jobs that lose nodes ---

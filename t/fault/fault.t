@@ -142,13 +142,17 @@ history_kept() {
     done
 }
 jobs_kept() {
-    local bad=0
+    local bad=0 id
     cat accepted.* >accepted
     at 0 "$FLUX" jobs -a -n --count=0 -o '{id} {result} {ntasks}' >listed
-    jobs_violations accepted runs listed >violations
+    # Whoever submitted a job may have been killed, so nobody else knows that it runs again.
+    sort runs | uniq -d | cut -d ' ' -f 1 | uniq | while read -r id; do
+        echo "$id $(at 0 "$FLUX" kvs get "job.$id.eventlog" </dev/null | grep -c '"name":"start"')"
+    done >starts
+    jobs_violations accepted runs listed starts >violations
     at 0 "$FLUX" jobs -a -n --count=0 -o '{id} {note}' >reasons
     losses_violations reasons gone >>violations
-    echo "$(grep -c 'lost rank' reasons) jobs lost nodes"
+    echo "$(grep -c 'lost rank' reasons) jobs lost nodes, $(awk '$2 > 1' starts | wc -l) ran again"
     echo "$(wc -l <accepted) jobs accepted, $(wc -l <listed) on record, $(wc -l <runs) tasks ran"
     [ ! -s violations ] || bad=1
     cat violations

@@ -60,7 +60,7 @@ submitter() {
     local told rank uri
     RANDOM=$2
     while [ ! -e stop ] && anywhere; do
-        case $((RANDOM % 10)) in
+        case $((RANDOM % 12)) in
         0 | 1) submit_one "$1" any 1 -- : ;;
         2) submit_one "$1" any 1 --cc=1-12 -- : ;;
         3) submit_one "$1" any 2 -N2 -- : ;;
@@ -81,6 +81,8 @@ submitter() {
             bounded "$uri" "$FLUX" wreckrun -n2 --env=FAULT_TASK="$FLUX_TEST_ID" \
                 sh -c "$TASK$TEST_DIR/runs; echo out" >/dev/null 2>>"wreckrun.$1"
             ;;
+        10) submit_one "$1" any 2 -N2 --requeue -- "sleep 0.$((RANDOM % 10))" ;;
+        11) submit_one "$1" survive 2 -N2 --survive-node-loss -- "sleep 0.$((RANDOM % 10))" ;;
         esac
         nap 12
     done
