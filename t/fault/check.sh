@@ -84,29 +84,35 @@ losses_violations() {
         }' "$2" "$1"
 }
 
-# Numbers of events follow each other, or are named as lost, from the first that was seen on; with
-# LAST, up to at least that one.  The last line of a client that was killed may be half of one.
+# Lines of `flux event sub --json`.  Terms do not decrease; within one the numbers of events follow
+# each other, or are named as lost, from the first that was seen on; with LAST, up to at least that
+# one.  The last line of a client that was killed may be a part of one.
 events_violations() {
-    awk -F '\t' -v last="${2:-0}" -v file="${1##*/}" '
+    awk -v last="${2:-0}" -v file="${1##*/}" '
         function field(name) {
-            return match($3, "\"" name "\":[0-9]+") ? substr($3, RSTART + length(name) + 3) + 0 : -1
+            return match($0, "\"" name "\":[0-9]+") ? substr($0, RSTART + length(name) + 3) + 0 : -1
         }
         { line[NR] = $0 }
         END {
             for (i = 1; i <= NR; i++) {
                 $0 = line[i]
-                if (NF < 2 || $1 !~ /^[0-9]+$/) {
+                if (!/^[{]"seq":[0-9]+,"term":[0-9]+,"topic":"[^"]+",.*[}]$/) {
                     if (i < NR || last)
                         print file ": line " i " is \"" $0 "\""
                     continue
                 }
+                from = to = field("seq")
+                now = field("term")
                 if (over) {
-                    print file ": event " $1 " after the last one"
+                    print file ": event " from " after the last one"
                     break
                 }
-                from = $1 + 0
-                to = from
-                if ($2 == "event.lost") {
+                if (now < term || now < 1)
+                    print file ": event " from " of term " now " follows one of term " term + 0
+                else if (now > term)
+                    next_one = 0
+                term = now
+                if (index($0, "\"topic\":\"event.lost\"")) {
                     from = field("from")
                     to = field("to")
                     if (to == 0) {

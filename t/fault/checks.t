@@ -90,33 +90,45 @@ is "$(ring '1 says rank 0: token: got 3, want 1' '1 exit 1')" "program 1 says ra
 
 # --- events ---
 
-events() { # LAST LINE... : what is wrong with these lines
-    local last=$1
+events() { # LAST EVENT... : what is wrong with these ("NUMBER TOPIC PAYLOAD [TERM]", or a part of a line)
+    local last=$1 one seq topic payload term
     shift
-    printf '%b\n' "$@" >events
+    for one; do
+        read -r seq topic payload term <<<"$one"
+        [ -n "$topic" ] || {
+            echo "$seq"
+            continue
+        }
+        echo "{\"seq\":$seq,\"term\":${term:-1},\"topic\":\"$topic\",\"rank\":0,\"payload\":$payload}"
+    done >events
     events_violations events "$last"
 }
-lost='\tevent.lost\t{"from":7,"to":9}'
-is "$(events '' '5\ta\t{}' '6\tb\t{}')" "" "events follow each other"
-is "$(events 6 '5\ta\t{}' '6\tb\t{}')" "" "... up to the last one"
-is "$(events 7 '5\ta\t{}' '6\tb\t{}')" "events: ends before event 7" "one that did not come at the end"
-is "$(events '' '5\ta\t{}' '7\tb\t{}')" "events: event 7 follows 5" "one that did not come"
-is "$(events '' '5\ta\t{}' '5\tb\t{}')" "events: event 5 follows 5" "one that came twice"
-is "$(events '' '5\ta\t{}' '4\tb\t{}')" "events: event 4 follows 5" "one that came late"
-is "$(events 10 '6\ta\t{}' "0$lost" '10\tb\t{}')" "" "events that are told as lost"
-is "$(events '' '6\ta\t{}' "0$lost" '11\tb\t{}')" "events: event 11 follows 9" "... of which one more is missing"
-is "$(events '' '5\ta\t{}' "0$lost")" "events: event 7 follows 5" "... of which one is not told"
-is "$(events '' '6\ta\t{}' '0\tevent.lost\t{"from":7,"to":6}')" "events: events 7 to 6 are told as lost" \
+lost=' event.lost {"from":7,"to":9}'
+is "$(events '' '5 a {}' '6 b {}')" "" "events follow each other"
+is "$(events 6 '5 a {}' '6 b {}')" "" "... up to the last one"
+is "$(events 7 '5 a {}' '6 b {}')" "events: ends before event 7" "one that did not come at the end"
+is "$(events '' '5 a {}' '7 b {}')" "events: event 7 follows 5" "one that did not come"
+is "$(events '' '5 a {}' '5 b {}')" "events: event 5 follows 5" "one that came twice"
+is "$(events '' '5 a {}' '4 b {}')" "events: event 4 follows 5" "one that came late"
+is "$(events 10 '6 a {}' "0$lost" '10 b {}')" "" "events that are told as lost"
+is "$(events '' '6 a {}' "0$lost" '11 b {}')" "events: event 11 follows 9" "... of which one more is missing"
+is "$(events '' '5 a {}' "0$lost")" "events: event 7 follows 5" "... of which one is not told"
+is "$(events '' '6 a {}' '0 event.lost {"from":7,"to":6}')" "events: events 7 to 6 are told as lost" \
     "... of which there is none"
-is "$(events '' '6\ta\t{}' '0\tevent.lost\t{"from":7,"to":0}')" "" "none any more"
-is "$(events '' '6\ta\t{}' '0\tevent.lost\t{"from":7,"to":0}' '7\ta\t{}')" "events: event 7 after the last one" \
+is "$(events '' '6 a {}' '0 event.lost {"from":7,"to":0}')" "" "none any more"
+is "$(events '' '6 a {}' '0 event.lost {"from":7,"to":0}' '7 a {}')" "events: event 7 after the last one" \
     "... and then one"
-is "$(events 6 '6\ta\t{}' '0\tevent.lost\t{"from":7,"to":0}')" "events: ends before event 6" \
+is "$(events 6 '6 a {}' '0 event.lost {"from":7,"to":0}')" "events: ends before event 6" \
     "... at a rank that is up"
-is "$(events 8 '6\ta\t{}' '7\tb' '8\tc\t{}')" "" "an event without a payload"
-is "$(events '' '6\ta\t{}' '7')" "" "a client that was killed while it printed"
-is "$(events '' '6\ta\t{}' '7' '8\tc\t{}')" "events: line 2 is \"7\"
+is "$(events 8 '6 a {}' '7 b null' '8 c {}')" "" "an event without a payload"
+is "$(events '' '6 a {}' '7')" "" "a client that was killed while it printed"
+is "$(events '' '6 a {}' '7' '8 c {}')" "events: line 2 is \"7\"
 events: event 8 follows 6" "... not at its end"
+is "$(events '' '6 a {"seq":9,"term":7}' '7 event.lost. {}')" "" "what a payload says is not the number"
+is "$(events '' '6 a {} 1' '7 b {} 2' '8 c {} 2')" "" "events of the next term"
+is "$(events '' '6 a {} 2' '7 b {} 1')" "events: event 7 of term 1 follows one of term 2" "... and then one of the last"
+is "$(events '' '6 a {} 1' '7 b {} 2' '7 c {} 2')" "events: event 7 follows 7" "... of which one came twice"
+is "$(events '' '6 a {} 0')" "events: event 6 of term 0 follows one of term 0" "one that did not enter the session"
 
 # --- refusals ---
 

@@ -161,7 +161,7 @@ load_attach() {
     local r
     subscribers=()
     for r in "${up[@]}"; do
-        FLUX_URI=${uris[$r]} "$FLUX" event sub --confirm >"events.$life.$r" 2>"events.$life.$r.err" &
+        FLUX_URI=${uris[$r]} "$FLUX" event sub --json --confirm >"events.$life.$r" 2>"events.$life.$r.err" &
         subscribers[r]=$!
     done
     "$RECORD" --seed="$(($1 + life))" --seconds=100000 --clients=2 --pause=0.03 --first=$((life * 1000)) \
