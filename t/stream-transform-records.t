@@ -20,9 +20,9 @@ reads() { # NAME STREAM VARIABLE ARGUMENT...: print the records of a variable, i
     "$FLUX" stream cat --var="$var" --json "$stream" "$@" >"$name.out" 2>"$name.err" &
     pid[$name]=$!
 }
-values() { # NAME: wait for it, and print the values of its only step
-    wait "${pid[$1]}"
-    echo "$?/$(sed 's/.*"values"://; s/}$//' "$1.out")$(cat "$1.err")"
+values() { # NAME: wait for it; $values are its exit code, and the values of its only step
+    wait "${pid[$1]}" # a subshell could not wait for it
+    values="$?/$(sed 's/.*"values"://; s/}$//' "$1.out")$(cat "$1.err")"
 }
 writes() { # STREAM READERS: a step of atoms
     "$RECORDS" atoms "$1" "$2" >"$1.writer" 2>&1
@@ -42,10 +42,14 @@ mark='[{"id":2,"n":0,"near":[],"name":"Zn","mass":3.25,"at":{"x":2.0,"y":-1.0},"
 name='[{"name":"Cu"},{"name":"Zn"}]'
 warm='[{"x":0,"hot":true},{"x":1,"hot":true},{"x":2,"hot":true},{"x":3,"hot":true}]'
 all() { # WHERE PREFIX WARM: the results of four readers
-    is "$(values "$2-atom")" "0/$atom" "$1, records are filtered, with all that they point to"
-    is "$(values "$2-mark")" "0/$mark" "$1, they are made: nested, optional, of variable size"
-    is "$(values "$2-name")" "0/$name" "$1, they are projected"
-    is "$(values "$2-warm")" "0/$3" "$1, those without pointers are a global array"
+    values "$2-atom"
+    is "$values" "0/$atom" "$1, records are filtered, with all that they point to"
+    values "$2-mark"
+    is "$values" "0/$mark" "$1, they are made: nested, optional, of variable size"
+    values "$2-name"
+    is "$values" "0/$name" "$1, they are projected"
+    values "$2-warm"
+    is "$values" "0/$3" "$1, those without pointers are a global array"
 }
 readers() { # PREFIX STREAM [ARGUMENT...]
     local prefix=$1 stream=$2 var
@@ -129,17 +133,22 @@ unset FLUX_STREAM_TRANSPORT
 
 # Of several writers, each transforms what it has: its piece of a global array, and records of its own.
 config pieces "at-writer='$PWD/heavy.so'"
+"$RECORDS" atoms pieces 2 0 2 &
+one=$!
+"$RECORDS" atoms pieces 2 1 2 &
+other=$!
+# One that came alone, with its readers, could be done with its step before the other one is there.
+wait_until 20 has pieces writers 2
 reads pieces pieces mark
 "$FLUX" stream cat --var=warm --slice=1:7 --json pieces >slice.out &
 slice=$!
-"$RECORDS" atoms pieces 2 1 2 &
-other=$!
-"$RECORDS" atoms pieces 2 0 2
+wait $one
 is $? 0 "the first of two writers"
 wait $other
 is $? 0 "and the second one"
 unset FLUX_STREAM_CONFIG
-is "$(values pieces)" "0/$mark"$'\n'"$mark" "each has its records"
+values pieces
+is "$values" "0/$mark"$'\n'"$mark" "each has its records"
 wait $slice
 is "$(sed 's/.*"values"://' slice.out)" "[$(printf ',{"x":%d,"hot":true}' 1 2 3 0 1 2 | cut -c 2-)]}" "and its piece of a global array"
 
@@ -220,15 +229,24 @@ for var in hot wide near kept both made one none again; do
     reads lua-$var lua $var --transforms="all.lua | more.lua"
 done
 is "$(writes lua 9)" 0/ "records are written for Lua"
-is "$(values lua-hot)" '0/[{"x":2,"hot":true},{"x":3,"hot":true}]' "records at the positions of a threshold"
-is "$(values lua-wide)" "0/[$(printf ',{"x":%d,"heat":1.5}' 0 1 2 3 | cut -c 2-)]" "records of another format"
-is "$(values lua-near)" '0/[{"n":2,"near":[0.5,1.5]},{"n":0,"near":[]}]' "a projection has the sizes of its arrays"
-is "$(values lua-kept)" "0/$atom" "a copy"
-is "$(values lua-both)" "0/[${atom:1:-1},${first%,\"at\"*}}]" "records in another order"
-is "$(values lua-made)" '0/[{"n":2,"a":["x","yz"]},{"n":0,"a":[]}]' "records that Lua has made"
-is "$(values lua-one)" '0/[{"x":0.5}]' "one record"
-like "$(values lua-none)" '^0/.*"bytes":0$' "no records"
-is "$(values lua-again)" '0/[{"n":2,"a":["x","yz"]}]' "those of the transform before"
+values lua-hot
+is "$values" '0/[{"x":2,"hot":true},{"x":3,"hot":true}]' "records at the positions of a threshold"
+values lua-wide
+is "$values" "0/[$(printf ',{"x":%d,"heat":1.5}' 0 1 2 3 | cut -c 2-)]" "records of another format"
+values lua-near
+is "$values" '0/[{"n":2,"near":[0.5,1.5]},{"n":0,"near":[]}]' "a projection has the sizes of its arrays"
+values lua-kept
+is "$values" "0/$atom" "a copy"
+values lua-both
+is "$values" "0/[${atom:1:-1},${first%,\"at\"*}}]" "records in another order"
+values lua-made
+is "$values" '0/[{"n":2,"a":["x","yz"]},{"n":0,"a":[]}]' "records that Lua has made"
+values lua-one
+is "$values" '0/[{"x":0.5}]' "one record"
+values lua-none
+like "$values" '^0/.*"bytes":0$' "no records"
+values lua-again
+is "$values" '0/[{"n":2,"a":["x","yz"]}]' "those of the transform before"
 
 # What is wrong in Lua is told with its line.
 n=0
@@ -317,7 +335,8 @@ config detached "at-writer='$PWD/heavy.so:wrong=3'"
 reads detached detached atom
 is "$(writes detached 1)" 0/ "a writer goes on without a transform that puts records that are wrong"
 unset FLUX_STREAM_CONFIG
-like "$(values detached)" '"name":"Cu"' "readers see what it has put"
+values detached
+like "$values" '"name":"Cu"' "readers see what it has put"
 logged() { # PATTERN
     "$FLUX" dmesg | grep -q "$1"
 }

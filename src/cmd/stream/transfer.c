@@ -168,17 +168,19 @@ int transfer_outs_open(struct transfer *t, const char *name)
     return CMD_OK;
 }
 
-/* Wait until readers have come, for which there is a time limit, or a signal. */
+/* Wait until readers have come to all writers, to which they connect in any order; there is a time
+ * limit for that, or a signal. */
 static int outs_wait(struct transfer *t, uint32_t readers)
 {
     double until = t->timeout < 0. ? INFINITY : clock_now() + t->timeout;
     errmsg_t err;
 
-    while (!transfer_stopped(t, 0.) &&
-           flux_stream_wait_readers(t->outs[t->nouts - 1], readers, SLICE, &err) < 0) {
-        if (errno != ETIMEDOUT)
+    for (uint32_t i = 0; i < t->nouts && !transfer_stopped(t, 0.);) {
+        if (flux_stream_wait_readers(t->outs[i], readers, SLICE, &err) == 0)
+            i++;
+        else if (errno != ETIMEDOUT)
             return cmd_error(t->c, "%s", err.text);
-        if (clock_now() > until)
+        else if (clock_now() > until)
             return cmd_error(t->c, "fewer than %u readers joined within %g s", readers, t->timeout);
     }
     return CMD_OK;
