@@ -25,6 +25,8 @@ like "$out" '"writers": 2' "and its writers"
 like "$out" '"readers": 2' "and its readers"
 run "$FLUX" stream format heat
 is "$out" "n u64, data bytes" "flux stream format prints what its variables are"
+run "$FLUX" stream format --json heat
+like "$(tr -d ' \n' <<<"$out")" '^\{"name":"heat","definition":"nu64,databytes","formats":\[\]\}$' "so does --json"
 run "$FLUX" stream stat --count=2 --interval=10ms heat
 is "$status/$(grep -c '^heat ' <<<"$out")" 0/2 "flux stream stat prints a line each time"
 exits 1 "another writer of the same rank" "$PEER" write heat 1 0 2
@@ -86,6 +88,33 @@ if [ "$(id -u)" = 0 ] && "${as[@]}" "$FLUX" version >/dev/null 2>&1 && "${as[@]}
 else
     skip 5 "processes of another user need root, and programs that others can run"
 fi
+
+# What a stream has when its writers have defined nothing: the variables of a step.
+peer w0 0 write bare 1000000 0 2 bare=1 ready=1
+peer w1 1 write bare 1000000 1 2 bare=1 ready=1
+opened w0
+opened w1
+exits 1 "the variables of a stream without steps" "$FLUX" stream format bare
+like "$err" "stream 'bare' have defined nothing.*try again" "are not known yet"
+exits 1 "the variables of no stream" "$FLUX" stream format nobodys
+ok "its steps are slowed down" "$FLUX" stream throttle bare 20
+go w0
+go w1
+wait_until 20 above bare step 0
+run "$FLUX" stream format --timeout=20s bare
+is "$status/$(tr -s ' ' <<<"$out")" "0/VARIABLE TYPE SHAPE GLOBAL WRITERS
+n bytes - no 2
+data bytes - no 2
+own i32 [?] no 2
+T f64 [16,12] yes 2" "flux stream format lists variables, types, shapes and writers"
+run "$FLUX" stream format --timeout=20s --json bare
+out=$(tr -d ' \n' <<<"$out")
+like "$out" '"name":"bare","step":[0-9]+,"variables":\[' "so does --json"
+like "$out" '\{"name":"own","type":"i32","shape":\[null\],"global":false,"writers":2\}' "with sizes that differ as null"
+like "$out" '\{"name":"T","type":"f64","shape":\[16,12\],"global":true,"writers":2\}' "and arrays of all writers"
+ok "the stream is ended" "$FLUX" stream rm bare
+ended w0
+ended w1
 
 # Faults that are planted are noticed by the checks of the readers, in memory and by TCP.
 planted() { # WHERE FAULT WHY

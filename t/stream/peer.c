@@ -20,7 +20,8 @@
  * later one; drain=1 lets a writer wait until groups have ended its steps, and evict=S is that of
  * opening it; early=1 lets a member end a step before it prints it, which is wrong; until=1 lets a
  * writer write up to step STEPS, from whichever it begins with, and print that one; stop=N stops a
- * reader by SIGSTOP in the first step from N on.
+ * reader by SIGSTOP in the first step from N on; bare=1 lets a writer define nothing, and put "own"
+ * as well, an array of one number more than its rank.
  *
  * plant=KIND:N is a fault in step N, which readers have to notice: "torn", half of the data are
  * those of the step before; "offset", the rows are those of another place; "changed", with place=1
@@ -45,7 +46,7 @@
 #define ROWS 8
 #define COLUMNS 12
 
-static int newest, hold, ready, overlap, place, drain, async, early, until;
+static int newest, hold, ready, overlap, place, drain, async, early, until, bare;
 static uint32_t readers; /* that a writer waits for */
 static jmp_buf lost;     /* a value of the step cannot be had any more */
 static uint64_t crash = UINT64_MAX, stop = UINT64_MAX;
@@ -136,6 +137,8 @@ static void option(const char *arg)
         early = 1;
     else if (strncmp(arg, "stop", n) == 0)
         stop = (uint64_t)atoi(val);
+    else if (strncmp(arg, "bare", n) == 0)
+        bare = 1;
     else if (strncmp(arg, "until", n) == 0)
         until = 1;
     else if (strncmp(arg, "timeout", n) == 0)
@@ -169,6 +172,18 @@ static void put(flux_stream_t *s, const char *var, const void *data, size_t len)
     errmsg_t err;
 
     if (flux_stream_put(s, var, data, len, &err) < 0)
+        die(err.text);
+}
+
+static void put_own(flux_stream_t *s)
+{
+    static const int32_t own[64];
+    uint64_t count = opts.rank + 1;
+    errmsg_t err;
+
+    if (flux_stream_put_array(
+            s, "own", &(struct flux_stream_array){.type = "i32", .ndims = 1, .count = &count}, own,
+            &err) < 0)
         die(err.text);
 }
 
@@ -245,7 +260,7 @@ static int writer(flux_t *h, char **argv)
     opts.rank = (uint32_t)atoi(argv[2]);
     opts.size = (uint32_t)atoi(argv[3]);
     if (!(s = flux_stream_open(h, argv[0], FLUX_STREAM_WRITE, &opts, &err)) ||
-        (opts.rank == 0 && flux_stream_define(s, "n u64, data bytes", &err) < 0))
+        (opts.rank == 0 && !bare && flux_stream_define(s, "n u64, data bytes", &err) < 0))
         die(err.text);
     say("open");
     if (ready)
@@ -264,6 +279,8 @@ static int writer(flux_t *h, char **argv)
             fill(data, DATA_LEN / 2, opts.rank, n - 1);
         put(s, "n", &n, sizeof(n));
         put(s, "data", data, sizeof(data));
+        if (bare)
+            put_own(s);
         held = put_rows(s, rows);
         if (n == crash)
             raise(SIGKILL);

@@ -3,8 +3,8 @@
  * This is a separate program because streams need libsodium, which `flux` is not linked with.
  *
  * Here are the commands that ask the module `stream` for one thing, such as a pause.  list.c has
- * ls, stat and readers, cat.c cat, transfer.c record, replay and tee, export.c export, filter.c
- * transform, and relay.c relay.
+ * ls, stat and readers, cat.c cat, describe.c format, transfer.c record, replay and tee, export.c
+ * export, filter.c transform, and relay.c relay.
  *
  * Failure: an error message and exit code 1.
  */
@@ -19,6 +19,7 @@
 #include "libstream/stream_wire.h"
 #include "libutil/strutil.h"
 #include "cat.h"
+#include "describe.h"
 #include "export.h"
 #include "filter.h"
 #include "list.h"
@@ -42,64 +43,7 @@ static int act(struct cmd *c, const char *topic, const struct flux_schema *desc,
     return rc;
 }
 
-/* --- format, rm --- */
-
-static const struct cmd_usage format_usage = {
-    "NAME",
-    "Print what the writers of a stream say about its variables, and the canonical text of each\n"
-    "format of its records, after its id.",
-    NULL,
-    NULL,
-    0,
-};
-
-/* Print the format of records with this id. */
-static int format_print(struct cmd *c, const char *stream, const char *id)
-{
-    struct stream_ask_format in = {stream, id};
-    flux_future_t *f = flux_rpc_struct(cmd_handle(c), "stream.format", &stream_ask_format_schema,
-                                       &in, FLUX_NODEID_ANY, 0);
-    struct stream_text text;
-    int rc = cmd_wait_struct(c, f, TIMEOUT, "stream.format", &stream_text_schema, &text);
-
-    if (rc == 0)
-        printf("%s:\n%s", id, text.format);
-    flux_future_destroy(f);
-    return rc < 0 ? CMD_FAIL : CMD_OK;
-}
-
-static int cmd_format(struct cmd *c, int argc, char **argv)
-{
-    struct stream_ask_format in = {.id = NULL};
-    struct stream_text text = {.ids = NULL};
-    const char *val;
-    flux_future_t *f;
-    json_t *id;
-    flux_t *h;
-    size_t i;
-    int key;
-    int rc;
-
-    if ((key = cmd_option(c, &format_usage, argc, argv, &val)) != 0)
-        return cmd_option_exit(key);
-    if (argc - c->optind != 1)
-        return cmd_usage_error(c, "one NAME is required");
-    in.name = argv[c->optind];
-    if (!(h = cmd_handle(c)))
-        return CMD_FAIL;
-    f = flux_rpc_struct(h, "stream.format", &stream_ask_format_schema, &in, FLUX_NODEID_ANY,
-                        FLUX_MSGF_IDEMPOTENT);
-    rc = cmd_wait_struct(c, f, TIMEOUT, "stream.format", &stream_text_schema, &text);
-    if (rc == 0 && *text.format)
-        puts(text.format);
-    json_array_foreach(text.ids, i, id)
-    {
-        if (rc == 0 && json_is_string(id))
-            rc = format_print(c, in.name, json_string_value(id));
-    }
-    flux_future_destroy(f);
-    return rc < 0 ? CMD_FAIL : rc;
-}
+/* --- rm --- */
 
 static const struct cmd_usage rm_usage = {
     "NAME",
@@ -252,7 +196,8 @@ static const struct cmd_sub subs[] = {
     {"tee", transfer_tee, "[OPTION...] NAME NEW", "write another stream with the same steps"},
     {"export", stream_export, "[OPTION...] NAME", "let a stream be read in another session"},
     {"stat", stream_list_stat, "[OPTION...] NAME", "print the counters of a stream repeatedly"},
-    {"format", cmd_format, "NAME", "print the types and formats of the variables of a stream"},
+    {"format", stream_describe, "[OPTION...] NAME",
+     "print the types and formats of the variables of a stream"},
     {"transform", filter_transform, "[OPTION...] IN [IN...] --out=NAME",
      "transform the steps of streams, and write a stream of the results"},
     {"readers", stream_list_readers, "[OPTION...] NAME", "list the readers of a stream"},

@@ -136,6 +136,37 @@ static int list_print(struct cmd *c, const char *name, bool json)
     return rc;
 }
 
+int stream_list_step(struct cmd *c, const char *name, uint64_t *step)
+{
+    flux_t *h = cmd_handle(c);
+    struct stream_list list;
+    struct stream_item it;
+    flux_future_t *f;
+    json_t *item;
+    size_t i;
+    int rc = CMD_FAIL;
+
+    if (!h)
+        return CMD_FAIL;
+    f = flux_rpc(h, "stream.list", NULL, FLUX_NODEID_ANY, FLUX_MSGF_IDEMPOTENT);
+    if (cmd_wait_struct(c, f, TIMEOUT, "stream.list", &stream_list_schema, &list) == 0) {
+        json_array_foreach(list.streams, i, item)
+        {
+            it.cause = it.transforms = NULL;
+            if (rc == CMD_FAIL &&
+                flux_schema_decode_json(&stream_item_schema, item, &it, NULL) == 0 &&
+                strcmp(it.name, name) == 0) {
+                *step = it.step;
+                rc = CMD_OK;
+            }
+        }
+        if (rc == CMD_FAIL)
+            cmd_error(c, "there is no stream '%s'", name);
+    }
+    flux_future_destroy(f);
+    return rc;
+}
+
 int stream_list_ls(struct cmd *c, int argc, char **argv)
 {
     bool json = false;
