@@ -433,7 +433,8 @@ static inline void up(struct bed *b, enum wire_type type, uint64_t id, const voi
     }
     ck_assert_uint_lt(len, sizeof(buf) - WIRE_ROUND);
     le_put32(buf, round);
-    memcpy(buf + WIRE_ROUND, data, len);
+    if (len > 0)
+        memcpy(buf + WIRE_ROUND, data, len);
     up_raw(b, type, id, buf, WIRE_ROUND + len);
 }
 
