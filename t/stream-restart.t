@@ -38,7 +38,7 @@ over() {
     "$FLUX" stream rm "$stream"
     for name in "$@"; do
         wait "${pid[$name]}"
-        tail -n 1 $name.out | grep -v "the end"
+        tail -n 1 "$name.out" | grep -v "the end"
     done
     wrong_steps $steps r[0-9].out
 }
