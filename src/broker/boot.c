@@ -512,7 +512,7 @@ static int check_files(const struct transport *t, const core_t *core, errmsg_t *
                        (unsigned long)files.rlim_cur, core_rank(core), n, need);
 }
 
-/* "tcp://ADDRESS:PORT": any port.  False if it is no such address. */
+/* "tcp://ADDRESS:PORT": any port.  False if it is not such an address. */
 static bool any_port(char *uri)
 {
     char *colon = strrchr(uri, ':');

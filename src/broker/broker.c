@@ -97,7 +97,7 @@
 #define LEAVE_GRACE 5.
 #define MODULES_AFTER 30.
 #define TURN_MAX 0.01
-#define QUORUM_AFTER 10. /* a session that can begin without some ranks waits so long for them */
+#define QUORUM_AFTER 10. /* a session with a quorum waits as long for the others */
 #define HEAL_TIMEOUT 5.
 #define SETTLE 30.
 /* Seconds: a nested session that has lost its root must not hold its job's resources. */
