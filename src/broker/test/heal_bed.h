@@ -80,6 +80,15 @@ static inline void expect_routes(struct cluster *cl)
     remove_parties(cl, m, c);
 }
 
+/* The last request that the module has is low.it: its answer is the second one of the client. */
+static inline void answer_low_it(struct cluster *cl, struct party *m, struct party *c)
+{
+    ck_assert_str_eq(flux_msg_topic(m->kept[m->n - 1]), "low.it");
+    answer(m, m->n - 1, 0, 0, "1");
+    cl_pump(cl);
+    expect_answer(c, 2, 0, NULL);
+}
+
 /* An orphan of a chain says hello, as a broker of this session or of another one. */
 static inline void hello(struct cluster *cl, uint32_t to, uint32_t from, const char *below,
                          unsigned incarnation, bool foreign)
