@@ -59,7 +59,8 @@ for transport in auto zmq; do
     fails "$transport: one without a certificate" foreigner plain.lua "$set"
     case $transport in
     auto) like "$err" "it uses no keys .*same configuration" "auto: ... ends, and says what to do" ;;
-    zmq) like "$out$err" "it uses CURVE, and this broker does not" "zmq: ... ends, and says why" ;;
+    # The session ends the connection when it has read the greeting, at times before it has sent its own.
+    zmq) like "$err" "rank 0 at [^ ]* (.*may use|uses) CURVE, and this broker does not" "zmq: ... ends, and says why" ;;
     esac
     # Over ZeroMQ, it goes of its own accord: it sees that CURVE is used.
     [ "$transport" = zmq ] ||

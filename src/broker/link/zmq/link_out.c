@@ -397,6 +397,14 @@ static void tell_trying(struct link_peer *p, const char *text)
     linklog(&p->l->log, LOG_ERR, "rank %u at %s %s; trying again", p->rank, p->source->uri, text);
 }
 
+static const char *protocol_failure(const link_t *l, uint32_t value)
+{
+    if (value != ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
+        return "does not answer as the broker with the expected public key would";
+    return l->curve ? "does not use CURVE, which this broker requires (session.curve)"
+                    : "uses CURVE, and this broker does not (session.curve)";
+}
+
 void link_drain_monitor(struct link_source *src)
 {
     struct link_peer *p = src->peer;
@@ -404,6 +412,7 @@ void link_drain_monitor(struct link_source *src)
     size_t size = sizeof(more);
     uint8_t buf[6];
     uint16_t event;
+    uint32_t value;
 
     while ((len = zmq_recv(src->sock, buf, sizeof(buf), ZMQ_DONTWAIT)) >= 0) {
         if (zmq_getsockopt(src->sock, ZMQ_RCVMORE, &more, &size) == 0 && more)
@@ -411,6 +420,7 @@ void link_drain_monitor(struct link_source *src)
         if (len != sizeof(buf))
             continue;
         memcpy(&event, buf, sizeof(event));
+        memcpy(&value, buf + sizeof(event), sizeof(value));
         switch (event) {
         case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
             p->handshaken = true;
@@ -427,11 +437,13 @@ void link_drain_monitor(struct link_source *src)
                 link_peer_fail(p, "it accepts no connection");
             break;
         case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
-            tell_trying(p, "does not answer as the broker with the expected public key would");
+            tell_trying(p, protocol_failure(p->l, value));
             break;
         case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
-            tell_trying(p, "ended the connection during the handshake; its public key may not "
-                           "be the expected one");
+            tell_trying(p, p->l->curve ? "ended the connection during the handshake; its public "
+                                         "key may not be the expected one"
+                                       : "ended the connection during the handshake; it may use "
+                                         "CURVE, and this broker does not (session.curve)");
             break;
         case ZMQ_EVENT_DISCONNECTED:
             if (p->handshaken)
