@@ -17,7 +17,7 @@ is "$(grep -o 'bindings/python' <<<"$out" | wc -l)" 1 "once, in an environment t
 if [ -z "${FLUX_TEST_SANITIZERS:-}" ]; then
     run session 1 -- "$PYTHON_PROGRAM" -B -c 'import flux; print(flux.open().size)'
     is "$out" 1 "a program in a session"
-    run session 2 -- "$FLUX" wreckrun -N2 "$PYTHON_PROGRAM" -B -c 'import flux; print(flux.open().rank)'
+    run session 2 -- "$FLUX" wreckrun -N2 "$PYTHON_PROGRAM" -B -c 'import os, flux; os.write(1, b"%d\n" % flux.open().rank)'
     is "$(sort <<<"$out")" $'0\n1' "a program in a job"
     run env -u FLUX_URI "$FLUX" env "$PYTHON_PROGRAM" -B -c 'import flux; flux.open()'
     like "$err" "FluxError: not inside a session" "a program outside of one is told so"
