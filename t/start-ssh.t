@@ -222,6 +222,9 @@ cat >grow <<END
 cp denied partly
 "$FLUX" overlay add 127.0.0.3 && exit 3
 cp known partly
+echo 'ulimit -n 90' >odd
+"$FLUX" overlay add -t 60 127.0.0.3 && exit 8
+rm odd
 "$FLUX" overlay add '127.0.0.[3-4]' || exit 4
 "$FLUX" up --long
 "$FLUX" ping -R -c 1 3
@@ -247,6 +250,8 @@ like "$err" "overlay add: host 127.0.0.4 cannot be reached: ssh: connect to host
     "a host that cannot be reached is refused with the reason"
 like "$err" "overlay add: host 127.0.0.2 is rank 1 of the session already" "so is one that is there"
 like "$err" "overlay add: host 127.0.0.3 does not let ssh in without a password" "and one that asks for a password"
+like "$err" "overlay add: host 127.0.0.3: its broker, rank 2, ended with exit code 1 before it was up: .*limit on open files is 90" \
+    "one whose broker fails before it is up is not waited for"
 like "$out" "rank 2 on host 127.0.0.3 is up" "others join"
 like "$out" "rank 3 on host 127.0.0.4 is up" "... two at once"
 like "$out" $'\n *2 +up +0 +1 +1\n *3 +up +1 +2 +1\n *4 +absent' "at their places in the tree"

@@ -10,14 +10,18 @@
  *          |                    |---------------------------->| ssh                  |
  *          |                    |                             |--------------------->|
  *          |                    |                       ADDED |<---- greeting -------|
- *          |<-------------------|<----------------------------|                      |
+ *          |                    |<----------------------------|                      |
  *          |                    |                             |         joins as any broker that
- *          |                    |                             |         comes late (core_late.c)
+ *          |                 is |                             |         comes late (core_late.c)
+ *          |<---------------- up|                             |
+ *          |                    |                             |         or ends before that
+ *          |                    |           ADDED, with error |<---------------------|
+ *          |<-------------error |<----------------------------|
  *
  * Invariants:
- *  1. Each request is answered once: by the result for its host, or with an error when the
- *     connection ends.
- *  2. At most WAITING_MAX requests wait for results.
+ *  1. Each request is answered once: when the rank of its host is up, by an error from `flux
+ *     start`, or with an error when the connection ends.
+ *  2. At most WAITING_MAX requests wait.
  *  3. `flux start` decides: it knows which ranks have hosts.
  *
  * Failure: a frame that cannot be read ends the connection; the session goes on without it.
@@ -43,6 +47,8 @@ struct waiting {
     struct list_node node;
     flux_msg_t *req;
     char *host;
+    uint32_t id;
+    uint32_t rank; /* of its broker, which has been started; FLUX_NODEID_ANY: it has not */
 };
 
 struct boot_add {
@@ -53,11 +59,13 @@ struct boot_add {
     buf_t *in;
     struct list_node waiting;
     unsigned count;
+    uint32_t last; /* id of a request */
 };
 
 /* --- the connection --- */
 
 static const struct flux_field request_fields[] = {
+    FLUX_FIELD_U32(struct boot_add_request, id, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct boot_add_request, host, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
 };
@@ -65,7 +73,7 @@ const struct flux_schema boot_add_request_schema =
     FLUX_SCHEMA(struct boot_add_request, request_fields);
 
 static const struct flux_field result_fields[] = {
-    FLUX_FIELD_STR(struct boot_add_result, host, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct boot_add_result, id, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct boot_add_result, rank, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_INT(struct boot_add_result, errnum, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct boot_add_result, text, FLUX_FIELD_REQUIRED),
@@ -121,29 +129,48 @@ static void close_connection(boot_add_t *a)
         struct waiting *w = list_entry(n, struct waiting, node);
 
         flux_respond_error(core_handle(a->core), w->req, EHOSTUNREACH,
-                           "host %.64s was not added: flux start does not answer any longer",
+                           w->rank == FLUX_NODEID_ANY
+                               ? "host %.64s was not added: flux start does not answer any longer"
+                               : "host %.64s: its broker was started, but flux start does not say "
+                                 "any longer what becomes of it",
                            w->host);
+        forget(a, w);
+    }
+}
+
+/* Answer those whose ranks are up. */
+static void up_cb(void *arg)
+{
+    boot_add_t *a = arg;
+
+    LIST_FOREACH_SAFE(n, tmp, &a->waiting)
+    {
+        struct waiting *w = list_entry(n, struct waiting, node);
+        const struct overlay_added out = {w->rank};
+
+        if (w->rank == FLUX_NODEID_ANY || !idset_test(core_ranks_up(a->core), w->rank))
+            continue;
+        flux_respond_struct(core_handle(a->core), w->req, &overlay_added_schema, &out);
         forget(a, w);
     }
 }
 
 static void result(boot_add_t *a, const struct boot_add_result *res)
 {
-    const struct overlay_added out = {res->rank};
-
     LIST_FOREACH_SAFE(n, tmp, &a->waiting)
     {
         struct waiting *w = list_entry(n, struct waiting, node);
 
-        if (strcmp(w->host, res->host) != 0)
+        if (w->id != res->id)
             continue;
-        if (res->errnum)
+        w->rank = res->rank;
+        if (res->errnum) {
             flux_respond_error(core_handle(a->core), w->req, res->errnum, "%s", res->text);
-        else
-            flux_respond_struct(core_handle(a->core), w->req, &overlay_added_schema, &out);
-        forget(a, w);
-        return;
+            forget(a, w);
+        }
+        break;
     }
+    up_cb(a);
 }
 
 /* -1: it cannot be read. */
@@ -185,7 +212,7 @@ static void add_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     boot_add_t *a = arg;
     struct overlay_add in = {NULL};
-    struct boot_add_request out;
+    struct boot_add_request out = {0};
     struct waiting *w;
     json_t *owner;
 
@@ -206,6 +233,8 @@ static void add_cb(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond_error(h, req, ENOMEM, "rank 0 is out of memory for host %.64s", in.host);
     } else {
         w->req = flux_msg_incref((flux_msg_t *)req);
+        w->rank = FLUX_NODEID_ANY;
+        w->id = out.id = ++a->last > 0 ? a->last : ++a->last;
         list_init(&w->node);
         list_append(&a->waiting, &w->node);
         a->count++;
@@ -246,6 +275,7 @@ boot_add_t *boot_add_create(core_t *core, int fd)
     }
     if (a->w)
         flux_watcher_start(a->w);
+    core_on_up(core, up_cb, a);
     return a;
 }
 
@@ -255,6 +285,7 @@ void boot_add_destroy(boot_add_t *a)
 
     if (!a)
         return;
+    core_on_up(a->core, NULL, NULL);
     close_connection(a);
     flux_handlers_remove(a->handlers);
     buf_destroy(a->in);

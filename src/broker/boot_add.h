@@ -25,14 +25,15 @@ void boot_add_destroy(boot_add_t *a);
 
 /* Pointers refer to the decoded message. */
 struct boot_add_request {
+    uint32_t id; /* of this request: from 1 */
     const char *host;
 };
 extern const struct flux_schema boot_add_request_schema;
 
 struct boot_add_result {
-    const char *host;
+    uint32_t id; /* of the request */
     uint32_t rank;
-    int errnum; /* 0: its broker has been started */
+    int errnum; /* 0: its broker has been started; else it has not, or has ended since */
     const char *text;
 };
 extern const struct flux_schema boot_add_result_schema;

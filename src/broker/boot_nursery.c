@@ -411,6 +411,7 @@ static void broker_ended(struct nursery *n, uint32_t rank, int status)
     }
     if (n->child[rank].ssh && nursery_ssh_ended(n, rank, status))
         return;
+    nursery_added_ended(n, rank, status);
     if (n->phase == SERVE || (n->phase == GRACE && n->failed)) {
         if (WIFSIGNALED(status))
             SAY(n, "broker %u was killed by signal %d (%s)", rank, WTERMSIG(status),

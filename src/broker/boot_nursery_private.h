@@ -22,7 +22,8 @@ struct child {
     int fd;              /* our end of the PMI socket; -1: closed */
     bool absent;         /* no broker could be started on its host, or it has none */
     bool added;          /* its host was added, or is to be: it had none at first ... */
-    bool adding;         /* ... and rank 0 waits for the result */
+    bool adding;         /* ... and rank 0 waits for its start */
+    uint32_t request;    /* for which it was added; 0: none, or rank 0 knows that it has failed */
     boot_ssh_t *ssh;     /* of a broker on another host, and pid is that of ssh; else NULL */
     boot_dialog_t *late; /* of a broker that is started again, or late; NULL: the common server's */
     double began;        /* when it was forked */
@@ -78,6 +79,8 @@ bool nursery_ssh_ended(struct nursery *n, uint32_t rank, int status);
 /* Enter the barrier for a broker that is absent.  -1 with errno and an error message. */
 int nursery_stand_in(struct nursery *n, uint32_t rank, errmsg_t *err);
 bool nursery_starts_later(const struct nursery *n); /* may brokers be started later? */
+/* The broker of this rank has ended, with a signal or an exit code. */
+void nursery_added_ended(struct nursery *n, uint32_t rank, int status);
 /* The broker of a rank that was absent has been started; or could not be. */
 void nursery_has_come(struct nursery *n, uint32_t rank);
 void nursery_has_not_come(struct nursery *n, uint32_t rank, int errnum, const char *why);

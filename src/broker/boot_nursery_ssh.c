@@ -18,7 +18,8 @@
  *     enough are left: the rank is absent, and PMI's barrier completes without it, as without a
  *     vacant one.  Once the barrier is over, ssh is tried again, after LATER_MIN seconds and then
  *     after up to LATER_MAX.
- *  2. Each request of rank 0 (boot_add.h) gets one result.
+ *  2. Each request of rank 0 (boot_add.h) gets one result, and another one if the broker that was
+ *     started for it ends.
  *  3. A host belongs to one rank that was added.  If its broker ends, it can be added again, and
  *     has the same rank.
  *
@@ -29,6 +30,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "boot_add.h"
@@ -97,30 +99,57 @@ bool nursery_starts_later(const struct nursery *n)
            (n->cfg->restart || n->absent > 0 || n->add[0] >= 0);
 }
 
-/* Tell rank 0 what has become of a host; `why` is NULL: its broker has been started. */
-static void added(struct nursery *n, const char *host, uint32_t rank, int errnum, const char *why)
+/* Tell rank 0 what has become of a request; `why` is NULL: the broker has been started. */
+static void added(struct nursery *n, uint32_t request, uint32_t rank, int errnum, const char *why)
 {
     const struct boot_add_result res = {
-        .host = host, .rank = rank, .errnum = errnum, .text = why ? why : ""};
+        .id = request, .rank = rank, .errnum = errnum, .text = why ? why : ""};
 
     if (n->add[0] >= 0 &&
         boot_add_send(n->add[0], BOOT_FRAME_ADDED, &boot_add_result_schema, &res) < 0)
-        SAY(n, "rank 0 does not learn what has become of host %.64s: %s", host, strerror(errno));
+        SAY(n, "rank 0 does not learn what has become of rank %u: %s", rank, strerror(errno));
+}
+
+/* A broker that was started for a request has ended. */
+static void added_failed(struct nursery *n, uint32_t rank, int errnum, const char *why)
+{
+    struct child *c = &n->child[rank];
+
+    if (c->request == 0)
+        return;
+    added(n, c->request, rank, errnum, why);
+    c->request = 0;
+}
+
+void nursery_added_ended(struct nursery *n, uint32_t rank, int status)
+{
+    const struct child *c = &n->child[rank];
+    const char *line = c->ssh ? boot_ssh_last(c->ssh) : "";
+    bool killed = WIFSIGNALED(status);
+    errmsg_t why;
+
+    if (c->request == 0)
+        return;
+    errmsg_fail(&why, ECHILD, "host %.64s: its broker, rank %u, %s %d before it was up%s%.120s",
+                boot_hosts_name(n->cfg->ssh->hosts, rank), rank,
+                killed ? "was killed by signal" : "ended with exit code",
+                killed ? WTERMSIG(status) : WEXITSTATUS(status), line[0] ? ": " : "", line);
+    added_failed(n, rank, ECHILD, why.text);
 }
 
 /* The broker of a rank that was absent has been started. */
 void nursery_has_come(struct nursery *n, uint32_t rank)
 {
     struct child *c = &n->child[rank];
-    const char *host = boot_hosts_name(n->cfg->ssh->hosts, rank);
 
     c->absent = false;
     if (!c->added)
         n->absent--;
     if (c->adding)
-        added(n, host, rank, 0, NULL);
+        added(n, c->request, rank, 0, NULL);
     c->adding = false;
-    SAY(n, "broker %u starts %s on host %s", rank, c->added ? "now" : "late", host);
+    SAY(n, "broker %u starts %s on host %s", rank, c->added ? "now" : "late",
+        boot_hosts_name(n->cfg->ssh->hosts, rank));
 }
 
 /* No broker could be started on the host of a rank that is absent. */
@@ -128,8 +157,7 @@ void nursery_has_not_come(struct nursery *n, uint32_t rank, int errnum, const ch
 {
     struct child *c = &n->child[rank];
 
-    if (c->adding)
-        added(n, boot_hosts_name(n->cfg->ssh->hosts, rank), rank, errnum, why);
+    added_failed(n, rank, errnum, why);
     c->adding = false;
     if (c->added)
         boot_hosts_remove(n->cfg->ssh->hosts, rank);
@@ -166,17 +194,18 @@ static int place_host(struct nursery *n, const char *host, uint32_t *rank, errms
     return 0;
 }
 
-static void add_host(struct nursery *n, const char *host)
+static void add_host(struct nursery *n, const struct boot_add_request *in)
 {
     errmsg_t err;
     uint32_t rank = 0;
     struct child *c;
 
-    if (place_host(n, host, &rank, &err) < 0) {
-        added(n, host, rank, errno, err.text);
+    if (place_host(n, in->host, &rank, &err) < 0) {
+        added(n, in->id, rank, errno, err.text);
         return;
     }
     c = &n->child[rank];
+    c->request = in->id;
     c->added = rank >= nursery_first_size(n);
     if (!c->absent && !c->added)
         n->absent++;
@@ -197,7 +226,7 @@ void nursery_add_readable(struct nursery *n)
 {
     void *p = buf_reserve(n->add_in, BOOT_ADD_FRAME_MAX);
     ssize_t len = p && n->add[0] >= 0 ? recv(n->add[0], p, BOOT_ADD_FRAME_MAX, MSG_DONTWAIT) : -1;
-    struct boot_add_request in = {NULL};
+    struct boot_add_request in = {0};
     struct boot_frame f;
     size_t used;
     int rc = 0;
@@ -211,7 +240,7 @@ void nursery_add_readable(struct nursery *n)
         json_t *owner = flux_schema_decode(&boot_add_request_schema, f.data, f.len, &in, NULL);
 
         if (owner)
-            add_host(n, in.host);
+            add_host(n, &in);
         json_decref(owner);
         buf_consume(n->add_in, used);
     }
@@ -261,22 +290,26 @@ int nursery_start_ssh(struct nursery *n, uint32_t rank, errmsg_t *err)
 bool nursery_ssh_ended(struct nursery *n, uint32_t rank, int status)
 {
     errmsg_t err;
+    int errnum;
 
     nursery_ssh_readable(n, rank);
     if (!boot_ssh_lost(n->child[rank].ssh, status, &err))
         return false;
+    errnum = errno;
     if (n->phase != SERVE)
         return true;
     if (n->child[rank].absent)
-        nursery_has_not_come(n, rank, errno, err.text);
+        nursery_has_not_come(n, rank, errnum, err.text);
     else if (!boot_ssh_greeted(n->child[rank].ssh))
         not_started(n, rank, err.text);
     else if (nursery_fragile(n)) {
         SAY(n, "broker %u has failed: %s", rank, err.text);
         n->complained = true;
         nursery_give_up(n);
-    } else
+    } else {
         SAY(n, "%s; broker %u goes on without it", err.text, rank);
+        added_failed(n, rank, errnum, err.text);
+    }
     return true;
 }
 

@@ -19,7 +19,8 @@
  *     PMI dialog.  The socket holds that, so no call blocks; a connection that does not take it
  *     counts as broken.
  *  4. Of what ssh prints before the greeting, the last line is kept, and printed when the broker
- *     greets; if it does not, that line is part of the error message.
+ *     greets; if it does not, that line is part of the error message.  Later lines are printed, and
+ *     the last one is kept as the reason why the broker has ended.
  *  5. The state changes by the transitions of `moves` only, each made by the function that is named
  *     there.
  *
@@ -71,7 +72,7 @@ struct boot_ssh {
     buf_t *in;
     size_t used;          /* bytes of `in` that were passed on */
     buf_t *lines;         /* of standard error, not printed yet */
-    char last[LINE_SIZE]; /* line before the greeting; "": none */
+    char last[LINE_SIZE]; /* line before the greeting, and then since it; "": none */
 };
 
 static void enter(boot_ssh_t *s, enum state state)
@@ -229,7 +230,7 @@ static void print_line(boot_ssh_t *s, const char *line, size_t len)
     str_clean(text);
     while (str_ends(text, " ")) /* a carriage return was there */
         text[strlen(text) - 1] = '\0';
-    if (s->state == WAITING && text[0])
+    if (text[0])
         memcpy(s->last, text, sizeof(text));
     if (s->state != WAITING || s->cfg->verbose)
         fprintf(stderr, "%s: %s\n", s->host, text);
@@ -269,6 +270,11 @@ void boot_ssh_read_err(boot_ssh_t *s)
     }
     if (s->err < 0)
         print_lines(s, true);
+}
+
+const char *boot_ssh_last(const boot_ssh_t *s)
+{
+    return s->last;
 }
 
 /* --- the connection --- */
@@ -340,6 +346,7 @@ static int greeting(boot_ssh_t *s, errmsg_t *err)
     enter(s, GREETED);
     if (s->last[0] && !s->cfg->verbose)
         fprintf(stderr, "%s: %s\n", s->host, s->last);
+    s->last[0] = '\0';
     return send_args(s, err);
 }
 

@@ -46,6 +46,9 @@ int boot_ssh_pmi_next(boot_ssh_t *s, const char **data, size_t *len);
 /* Print what ssh and the broker have written to standard error, each line with the host's name. */
 void boot_ssh_read_err(boot_ssh_t *s);
 
+/* The last line of that ("": none): since the greeting, once that has come. */
+const char *boot_ssh_last(const boot_ssh_t *s);
+
 /* Send a part of the PMI dialog.  -1 with errno. */
 int boot_ssh_pmi_send(boot_ssh_t *s, const void *data, size_t len);
 

@@ -280,6 +280,8 @@ void core_set_several(core_t *c, bool several);
 /* Call back whenever core_endpoint_congested() becomes false for an endpoint.  NULL: no callback.
  * The callback may be called from inside any function of the core, so it must only make a note. */
 void core_on_relief(core_t *c, void (*cb)(void *arg), void *arg);
+/* At the root, call back whenever ranks have become ready (core_ranks_up()).  NULL: no callback. */
+void core_on_up(core_t *c, void (*cb)(void *arg), void *arg);
 
 /* --- local endpoints: clients and modules --- */
 

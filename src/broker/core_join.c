@@ -178,9 +178,17 @@ void join_ready(core_t *c, const idset_t *ranks)
         live_verdict(c, ranks, RANK_UP, c->cfg.rank, "it is ready");
         if (back)
             return_publish(c, back);
+        if (c->up_cb)
+            c->up_cb(c->up_arg);
     }
     idset_destroy(back);
     join_report(c);
+}
+
+void core_on_up(core_t *c, void (*cb)(void *arg), void *arg)
+{
+    c->up_cb = cb;
+    c->up_arg = arg;
 }
 
 void core_local_ready(core_t *c)

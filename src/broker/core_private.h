@@ -191,6 +191,8 @@ struct core {
 
     void (*relief_cb)(void *arg);
     void *relief_arg;
+    void (*up_cb)(void *arg); /* ranks are ready, at the root */
+    void *up_arg;
 
     struct list_node subscribers;
     uint64_t subscribers_left; /* number of subscribers that have left: a walk then starts again */

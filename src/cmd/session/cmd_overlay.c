@@ -7,15 +7,15 @@
  *     gone      it has left; whoever started it (systemd, flux start --restart) starts it again
  *     returned  its incarnation is higher, and nobody else is missing any more
  *
- * `add` asks rank 0 to start brokers on further hosts (overlay.add), all at once, and waits until
- * those that were started are up.
+ * `add` asks rank 0 to start brokers on further hosts (overlay.add), all at once; the answers come
+ * when these are up, or have failed.
  *
  * `restore` asks the brokers above those that came back to give them their subtrees
  * (overlay.restore), and those that have taken ranks of their places (overlay.fanout-max), until a
  * round of this moves nobody: each moves a rank one step.
  *
- * Rank 0 is asked for the state after each event of the overlay, and after events that were lost on
- * their way here (event.lost): one of the overlay may have been among them.
+ * `restart` asks rank 0 for the state after each event of the overlay, and after events that were
+ * lost on their way here (event.lost): one of the overlay may have been among them.
  *
  * Failure: `restart` stops at the first rank that cannot be asked, or does not return in time; the
  * ranks after it are as they were.  `restore` prints why a rank has not moved, and goes on; so
@@ -30,9 +30,11 @@
 #include "libidset/hostlist.h"
 #include "libutil/strvec.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define TIMEOUT 60.
 #define PATIENCE 300. /* seconds for one rank */
@@ -327,12 +329,20 @@ static int cmd_overlay_restore(struct cmd *c, int argc, char **argv)
 
 /* --- add --- */
 
+struct adding;
+
+struct added_host {
+    struct adding *a;
+    const char *name;
+    flux_future_t *asked;
+};
+
 struct adding {
-    struct wait w;
+    struct cmd *c;
+    flux_t *h;
+    double timeout;
     strvec_t *hosts;
-    flux_future_t **asked; /* one for each host */
-    uint32_t *ranks;       /* IDSET_NONE: its broker was not started, or is up */
-    size_t left;           /* others */
+    size_t left; /* of them without an answer */
     int failed;
 };
 
@@ -341,82 +351,55 @@ static int add_name(const char *name, void *arg)
     return strvec_add(arg, name);
 }
 
-/* Ask for all hosts, and take the answers. */
-static int ask_hosts(struct adding *a)
+/* The answer for one host: its broker is up, or will not be; or there is none in time. */
+static void added_cb(flux_future_t *f, void *arg)
 {
-    size_t n = strvec_count(a->hosts);
+    struct added_host *host = arg;
+    struct adding *a = host->a;
+    struct overlay_added out;
 
-    a->asked = calloc(n, sizeof(a->asked[0]));
-    a->ranks = calloc(n, sizeof(a->ranks[0]));
-    if (!a->asked || !a->ranks)
-        return cmd_error(a->w.c, "out of memory for %zu hosts", n);
-    for (size_t i = 0; i < n; i++) {
-        const struct overlay_add in = {strvec_at(a->hosts, i)};
-
-        a->asked[i] =
-            flux_rpc_struct(a->w.h, "overlay.add", &overlay_add_schema, &in, FLUX_NODEID_ROOT, 0);
+    a->left--;
+    if (flux_future_errnum(f) == ETIMEDOUT) {
+        cmd_error(a->c,
+                  "host %s: no broker is up there after %g s (--timeout): see the messages of flux "
+                  "start",
+                  host->name, a->timeout);
+        a->failed++;
+    } else if (cmd_wait_struct(a->c, f, 0., "the broker", &overlay_added_schema, &out) < 0) {
+        a->failed++;
+    } else {
+        printf("rank %u on host %s is up\n", out.rank, host->name);
+        fflush(stdout);
     }
-    for (size_t i = 0; i < n; i++) {
-        struct overlay_added out;
-
-        a->ranks[i] = IDSET_NONE;
-        if (cmd_wait_struct(a->w.c, a->asked[i], a->w.timeout, "the broker", &overlay_added_schema,
-                            &out) < 0) {
-            a->failed++;
-            continue;
-        }
-        a->ranks[i] = out.rank;
-        a->left++;
-    }
-    return CMD_OK;
+    if (a->left == 0)
+        flux_reactor_stop(flux_get_reactor(a->h), 0);
 }
 
-/* Print which of them are up now. */
-static int note_up(struct adding *a)
-{
-    struct session now;
-
-    if (session_query(a->w.c, &now, false) < 0)
-        return -1;
-    for (size_t i = 0; i < strvec_count(a->hosts); i++) {
-        if (a->ranks[i] == IDSET_NONE || !idset_test(now.up, a->ranks[i]))
-            continue;
-        printf("rank %u on host %s is up\n", a->ranks[i], strvec_at(a->hosts, i));
-        a->ranks[i] = IDSET_NONE;
-        a->left--;
-    }
-    fflush(stdout);
-    session_clear(&now);
-    return 0;
-}
-
+/* Ask for all hosts at once. */
 static int add_all(struct adding *a)
 {
-    struct wait *w = &a->w;
-    int rc = wait_begin(w);
+    size_t n = strvec_count(a->hosts);
+    struct added_host *all = calloc(n, sizeof(all[0]));
+    int rc = all ? 0 : cmd_error(a->c, "out of memory for %zu hosts", n);
 
-    if (rc == 0 && ask_hosts(a) != CMD_OK)
-        rc = -1;
-    if (rc == 0 && isfinite(w->timeout))
-        flux_timer_start(w->timer, w->timeout, 0.);
-    w->changed = false;
-    while (rc == 0 && a->left > 0 && (rc = note_up(a)) == 0 && a->left > 0 && !w->late)
-        rc = wait_change(w);
-    for (size_t i = 0; rc == 0 && a->left > 0 && i < strvec_count(a->hosts); i++) {
-        if (a->ranks[i] == IDSET_NONE)
-            continue;
-        cmd_error(w->c,
-                  "rank %u on host %s is not up after %g s (--timeout): see the messages of flux "
-                  "start",
-                  a->ranks[i], strvec_at(a->hosts, i), w->timeout);
-        a->failed++;
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        const struct overlay_add in = {strvec_at(a->hosts, i)};
+        flux_future_t *f =
+            flux_rpc_struct(a->h, "overlay.add", &overlay_add_schema, &in, FLUX_NODEID_ROOT, 0);
+
+        all[i] = (struct added_host){a, in.host, f};
+        if (!f ||
+            flux_future_then(f, isfinite(a->timeout) ? a->timeout : -1., added_cb, &all[i]) < 0)
+            rc = cmd_error(a->c, "host %s cannot be asked for: %s", in.host, strerror(errno));
+        else
+            a->left++;
     }
-    wait_end(w);
-    for (size_t i = 0; a->asked && i < strvec_count(a->hosts); i++)
-        flux_future_destroy(a->asked[i]);
-    free(a->asked);
-    free(a->ranks);
-    return rc < 0 || a->failed > 0 ? CMD_FAIL : CMD_OK;
+    if (rc == 0 && a->left > 0 && flux_run(a->h) < 0 && a->left > 0)
+        rc = cmd_error(a->c, "the connection to the broker was lost");
+    for (size_t i = 0; all && i < n; i++)
+        flux_future_destroy(all[i].asked);
+    free(all);
+    return rc != 0 || a->failed > 0 ? CMD_FAIL : CMD_OK;
 }
 
 static const struct cmd_opt add_opts[] = {
@@ -436,13 +419,13 @@ static const struct cmd_usage add_usage = {
 
 static int cmd_overlay_add(struct cmd *c, int argc, char **argv)
 {
-    struct adding a = {.w = {.c = c, .timeout = PATIENCE}, .hosts = strvec_create()};
+    struct adding a = {.c = c, .timeout = PATIENCE, .hosts = strvec_create()};
     const char *val;
     int key, rc = CMD_OK;
     errmsg_t err = {"out of memory"};
 
     while ((key = cmd_option(c, &add_usage, argc, argv, &val)) > 0) {
-        if (cmd_parse_duration(c, "--timeout", val, &a.w.timeout) < 0)
+        if (cmd_parse_duration(c, "--timeout", val, &a.timeout) < 0)
             rc = CMD_USAGE;
     }
     if (key < 0)
@@ -456,7 +439,7 @@ static int cmd_overlay_add(struct cmd *c, int argc, char **argv)
     if (key == 0 && rc == CMD_OK && strvec_count(a.hosts) == 0)
         rc = cmd_usage_error(c, "the list of hosts is empty");
     if (key == 0 && rc == CMD_OK)
-        rc = (a.w.h = cmd_handle(c)) ? add_all(&a) : CMD_FAIL;
+        rc = (a.h = cmd_handle(c)) ? add_all(&a) : CMD_FAIL;
     strvec_destroy(a.hosts);
     return rc;
 }

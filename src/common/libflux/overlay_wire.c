@@ -205,7 +205,7 @@ const struct flux_method overlay_methods[] = {
      .request = &overlay_add_schema,
      .response = &overlay_added_schema,
      .what = "to rank 0: start a broker on this host, for the first rank that has none; the answer "
-             "comes when it has been started"},
+             "comes when it is up, or an error when it could not be started or has ended before"},
     {.topic = "overlay.restore",
      .request = &overlay_restore_schema,
      .response = &overlay_restored_schema,

@@ -148,7 +148,7 @@ struct overlay_add {
 extern const struct flux_schema overlay_add_schema;
 
 struct overlay_added {
-    uint32_t rank; /* it will have this rank when it has joined */
+    uint32_t rank; /* of the broker, which is up */
 };
 extern const struct flux_schema overlay_added_schema;
 
