@@ -113,6 +113,7 @@ struct jm_job {
         bool put_uri : 1;          /* the URI */
         bool sent : 1;             /* it is in the outstanding transaction, */
         bool changed : 1;          /* and has changed since */
+        char *past_r; /* resources of an attempt that was over before they were recorded */
     } store;
     struct {
         struct list_node feed; /* while it is to be sent to the scheduler */
@@ -458,6 +459,8 @@ void jm_store_dirty(struct jm_job *j);
 /* Include this part of the job in the next transaction. */
 enum jm_store_part { JM_STORE_SPEC, JM_STORE_R, JM_STORE_URI };
 void jm_store_put(struct jm_job *j, enum jm_store_part what);
+/* The attempt that had these resources (taken over) is over: record them if that was not done. */
+void jm_store_past_r(struct jm_job *j, char *r_json);
 /* Initialize a submission; add a job to it; destroy it.  Has it jobs that are not recorded? */
 void jm_store_submission_init(struct jm_submission *sub);
 void jm_store_job_submitted(struct jm_job *j, struct jm_submission *sub);

@@ -226,7 +226,7 @@ static void requeue(struct jm_job *j)
     jm_state_event(j, &ev);
     json_decref(R);
     rset_destroy(j->r);
-    free(j->r_json);
+    jm_store_past_r(j, j->r_json);
     free(j->switches);
     j->r = NULL;
     j->r_json = j->switches = NULL;

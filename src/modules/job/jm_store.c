@@ -145,7 +145,16 @@ void jm_store_job_init(struct jm_job *j)
 
 void jm_store_job_clear(struct jm_job *j)
 {
+    free(j->store.past_r);
     list_remove(&j->store.dirty);
+}
+
+void jm_store_past_r(struct jm_job *j, char *r_json)
+{
+    free(j->store.past_r);
+    j->store.past_r = j->store.put_r ? r_json : NULL;
+    if (!j->store.put_r)
+        free(r_json);
 }
 
 void jm_store_submission_init(struct jm_submission *sub)
@@ -276,12 +285,12 @@ static int put_uri(flux_kvs_txn_t *txn, struct jm_job *j, size_t *bytes)
 
 static int put_job(flux_kvs_txn_t *txn, struct jm_job *j, size_t *bytes)
 {
+    const char *R = j->r_json ? j->r_json : j->store.past_r;
 
     if (j->store.put_spec && (put(txn, j->id, "jobspec", j->spec->text, j->spec->len, bytes) < 0 ||
                               put_env(txn, j, bytes) < 0))
         return -1;
-    if (j->store.put_r && j->r_json &&
-        put(txn, j->id, "R", j->r_json, strlen(j->r_json), bytes) < 0)
+    if (j->store.put_r && R && put(txn, j->id, "R", R, strlen(R), bytes) < 0)
         return -1;
     if (j->store.put_uri && put_uri(txn, j, bytes) < 0)
         return -1;
@@ -432,6 +441,8 @@ static void recorded(struct jm_job *j)
     j->store.put_spec = false;
     if (!j->store.changed) {
         j->store.put_r = j->store.put_uri = false;
+        free(j->store.past_r);
+        j->store.past_r = NULL;
     } else {
         j->store.changed = false;
         list_append(&j->jm->store->dirty, &j->store.dirty);
