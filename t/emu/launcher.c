@@ -9,6 +9,9 @@
  *    running    TIME; SIGTERM (unless d), SIGKILL and a delay      ended
  *               the loss of one of its nodes and a delay           ended with 137 and a sentence
  *
+ * The loss of a node raises the exception node-lost, as in wrexec, and a job that survives it goes
+ * on as long as it has other nodes.
+ *
  * Invariants:
  *  1. Each launch has exactly one end.
  *  2. What ended while nobody asks is kept, and reported to the next caller; so are the last ends,
@@ -37,7 +40,10 @@ enum state { STARTING, RUNNING, ENDING };
 struct run {
     launcher_t *x;
     uint64_t id;
+    uint32_t attempt;
+    bool survives; /* the loss of some of its nodes */
     idset_t *ranks;
+    idset_t *lost; /* of these */
     flux_watcher_t *timer;
     enum state state;
     double t_launch;  /* virtual time */
@@ -47,6 +53,12 @@ struct run {
     char how[8];
     int signum;       /* that is ending it */
     const char *text; /* what is */
+};
+
+/* The last attempt of a job that is over. */
+struct past {
+    uint32_t attempt;
+    double seconds;
 };
 
 struct launcher {
@@ -61,7 +73,7 @@ struct launcher {
     json_t *ended, *raise; /* to be told */
     json_t *told;
     idset_t *down;
-    hmap_t *ran; /* job -> seconds, a double, of those that are over */
+    hmap_t *ran; /* job -> struct past */
 };
 
 static void run_free(void *val)
@@ -70,14 +82,15 @@ static void run_free(void *val)
 
     flux_watcher_destroy(run->timer);
     idset_destroy(run->ranks);
+    idset_destroy(run->lost);
     free(run);
 }
 
 double launcher_ran(const launcher_t *x, uint64_t id)
 {
-    const double *seconds = hmap_get_u64(x->ran, id);
+    const struct past *p = hmap_get_u64(x->ran, id);
 
-    return seconds ? *seconds : -1.;
+    return p ? p->seconds : -1.;
 }
 
 size_t launcher_running(const launcher_t *x)
@@ -129,11 +142,26 @@ static void gather(launcher_t *x, json_t **list, json_t *entry)
     flux_watcher_start(x->defer);
 }
 
-static void raise_note(launcher_t *x, uint64_t id, int severity, const char *note)
+static void raise_note(const struct run *run, const char *type, int severity, const char *note)
 {
-    struct wrexec_raise r = {.id = id, .type = "exec", .severity = severity, .note = note};
+    launcher_t *x = run->x;
+    struct wrexec_raise r = {
+        .id = run->id, .attempt = run->attempt, .type = type, .severity = severity, .note = note};
 
     gather(x, &x->raise, flux_schema_encode_json(&wrexec_raise_schema, &r));
+}
+
+static void keep_past(const struct run *run)
+{
+    launcher_t *x = run->x;
+    struct past *p = malloc(sizeof(*p));
+
+    hmap_del_u64(x->ran, run->id);
+    if (!p)
+        return;
+    *p = (struct past){run->attempt, flux_now(x->h) - run->t_launch};
+    if (hmap_put_u64(x->ran, run->id, p) < 0)
+        free(p);
 }
 
 /* `status` as of wait(2); `text`: what ended it, when that was not the tasks. */
@@ -141,9 +169,13 @@ static void end(struct run *run, int status, int code, const char *text)
 {
     launcher_t *x = run->x;
     double now = flux_wall(x->h);
-    double *ran = malloc(sizeof(*ran));
     json_t *entry = json_array(), *list = json_array();
-    struct wrexec_ended e = {.id = run->id, .code = code, .text = text, .status = list, .t = now};
+    struct wrexec_ended e = {.id = run->id,
+                             .attempt = run->attempt,
+                             .code = code,
+                             .text = text,
+                             .status = list,
+                             .t = now};
 
     json_array_append_new(entry, json_integer(status));
     json_array_append_new(entry, json_string("0"));
@@ -156,12 +188,7 @@ static void end(struct run *run, int status, int code, const char *text)
     if (!planted(x, LAUNCHER_LOST_END))
         gather(x, &x->ended, flux_schema_encode_json(&wrexec_ended_schema, &e));
     json_decref(list);
-    if (ran) {
-        *ran = flux_now(x->h) - run->t_launch;
-        hmap_del_u64(x->ran, run->id);
-        if (hmap_put_u64(x->ran, run->id, ran) < 0)
-            free(ran);
-    }
+    keep_past(run);
     hmap_del_u64(x->runs, run->id);
 }
 
@@ -178,7 +205,7 @@ static void started(struct run *run)
     }
     run->t_started = flux_wall(x->h);
     if (does(run, 'n'))
-        raise_note(x, run->id, 1, "something worth telling");
+        raise_note(run, "exec", 1, "something worth telling");
     if (does(run, 'l')) {
         run->text = "lost the tasks on a rank: its launcher has gone";
         run->time /= 2;
@@ -213,6 +240,23 @@ static void wind_up(struct run *run, int signum, const char *text, double within
     flux_timer_start(run->timer, delay(run->x, within), 0.);
 }
 
+/* These ranks are lost: those of the job are new to it. */
+static void lose(struct run *run, const idset_t *ranks, const char *text, double within)
+{
+    idset_t *fresh = idset_intersect(ranks, run->ranks);
+
+    if (!fresh || idset_subtract(fresh, run->lost) < 0 || idset_add(run->lost, fresh) < 0)
+        run->x->ops->fail(run->x->arg, "out of memory");
+    else if (!idset_empty(fresh) && run->survives && !idset_equal(run->lost, run->ranks))
+        raise_note(run, "node-lost", 1, text);
+    else if (!idset_empty(fresh) && !(run->state == ENDING && run->text)) {
+        /* A signal before the loss decides the result. */
+        raise_note(run, "node-lost", run->state == ENDING ? 1 : 0, text);
+        wind_up(run, SIGKILL, text, within);
+    }
+    idset_destroy(fresh);
+}
+
 static void deliver(struct run *run, int signum)
 {
     if (signum == SIGKILL) {
@@ -239,11 +283,12 @@ static const char *arg_of(const struct launchrec *rec, uint32_t n)
 static void start(launcher_t *x, const struct launchrec *rec)
 {
     struct run *run = calloc(1, sizeof(*run));
+    const struct past *past;
     errmsg_t err = {"out of memory"};
     uint64_t id;
     struct spec *spec = exec_spec_create(rec->json, rec->json_len, flux_size(x->h), &id, &err);
 
-    if (!run || !spec || !(run->ranks = idset_copy(spec->ranks)) ||
+    if (!run || !spec || !(run->ranks = idset_copy(spec->ranks)) || !(run->lost = idset_create()) ||
         !(run->timer = flux_timer_create(flux_get_reactor(x->h), timer_cb, run))) {
         x->ops->fail(x->arg, err.text);
         if (run)
@@ -251,22 +296,23 @@ static void start(launcher_t *x, const struct launchrec *rec)
         exec_spec_destroy(spec);
         return;
     }
-    exec_spec_destroy(spec);
     run->x = x;
     run->id = id;
+    run->attempt = spec->w.attempt;
+    run->survives = spec->w.survive;
+    exec_spec_destroy(spec);
     run->t_launch = flux_now(x->h);
     run->time = 1e-6 * atof(arg_of(rec, 1));
     run->code = atoi(arg_of(rec, 2));
     snprintf(run->how, sizeof(run->how), "%s", arg_of(rec, 3));
+    past = hmap_get_u64(x->ran, run->id);
     if (hmap_get_u64(x->runs, run->id))
         x->ops->fail(x->arg, "a job is launched while it runs");
-    else if (hmap_get_u64(x->ran, run->id) && x->ops->again)
+    else if (past && past->attempt >= run->attempt && x->ops->again)
         x->ops->again(x->arg);
     hmap_put_u64(x->runs, run->id, run);
-    if (idset_intersects(run->ranks, x->down))
-        wind_up(run, SIGKILL, "lost the tasks on a rank: it cannot be reached", 0.01);
-    else
-        flux_timer_start(run->timer, delay(x, 0.005), 0.);
+    flux_timer_start(run->timer, delay(x, 0.005), 0.);
+    lose(run, x->down, "lost the tasks on a rank: it cannot be reached", 0.01);
 }
 
 /* --- requests --- */
@@ -358,11 +404,8 @@ static void down_cb(flux_t *h, const flux_msg_t *msg, void *arg)
     if (!ranks)
         return;
     idset_add(x->down, ranks);
-    while (hmap_next(x->runs, &pos, NULL, NULL, &val)) {
-        struct run *run = val;
-        if (idset_intersects(run->ranks, ranks) && !(run->state == ENDING && run->text))
-            wind_up(run, SIGKILL, "lost the tasks on a rank: the rank was lost", 0.1);
-    }
+    while (hmap_next(x->runs, &pos, NULL, NULL, &val))
+        lose(val, ranks, "lost the tasks on a rank: the rank was lost", 0.1);
     idset_destroy(ranks);
 }
 

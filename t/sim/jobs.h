@@ -23,8 +23,9 @@ struct jobs_rec {
     double duration, grace;
     int code;
     char how;
-    bool impossible; /* no node has so much */
-    int result;      /* that was told; -1: none */
+    bool impossible;       /* no node has so much, or the options exclude each other */
+    bool requeue, survive; /* what it is to do when it loses a node */
+    int result;            /* that was told; -1: none */
     int told_code;
 };
 

@@ -128,6 +128,16 @@ static void draw_shape(struct jobs *j, struct jobspec_parts *p, struct jobs_rec 
     }
 }
 
+/* Does it run again when it loses a node, or go on without it?  A client that starts a job itself
+ * cannot start it again. */
+static void draw_loss(struct rng *r, struct jobspec_parts *p, struct jobs_rec *rec)
+{
+    p->options.requeue = rec->requeue = rng_chance(r, 0.3);
+    p->options.survive_node_loss = rec->survive = rng_chance(r, rec->requeue ? 0.02 : 0.3);
+    if (rec->requeue && (rec->survive || (rec->flags & JOB_FLAG_CLIENT)))
+        rec->impossible = true;
+}
+
 static void draw_end(struct rng *r, struct jobs_rec *rec)
 {
     static const char ways[] = "dkflno";
@@ -168,6 +178,7 @@ static void draw_job(struct jobs *j, struct jobs_rec *rec)
         rec->urgency = JOB_URGENCY_HOLD;
     if (rng_chance(r, 0.1))
         rec->flags = JOB_FLAG_CLIENT;
+    draw_loss(r, &p, rec);
     snprintf(time, sizeof(time), "%u", rng_range(r, 100, ms * 1000));
     snprintf(code, sizeof(code), "%d", rec->code);
     how[0] = rec->how;
@@ -214,7 +225,7 @@ static void submitted(struct batch *b, const struct job_submitted *s)
             if (!b->recs[i].impossible && b->recs[i].ndeps == 0 && !j->faults)
                 sim_fail(j->s, "a job was refused: %s", text);
         } else if (b->recs[i].impossible) {
-            sim_fail(j->s, "a job that no node could run was accepted");
+            sim_fail(j->s, "a job that could not be run was accepted");
         } else {
             accepted(j, &b->recs[i], id++);
         }

@@ -10,9 +10,12 @@
  *  2. A job that nobody interfered with has its own exit code; an exception has somebody or
  *     something that can have raised it.
  *  3. No job runs longer than its time limit, the period of grace and what it takes to kill it;
- *     none is ended by its limit before that, wherever the wall clock is set to.
+ *     none is ended by its limit before that, wherever the wall clock is set to; unless the module
+ *     was loaded again, which then knows only from the wall clock how long a job has run.
  *  4. A node that is drained is given no more work (jobs_nodes.c).
- *  5. No service has anything left of any job.
+ *  5. The loss of nodes ends no job that is to run again then (fewer are lost than it may be run
+ *     again).
+ *  6. No service has anything left of any job.
  */
 #include "config.h"
 #include <errno.h>
@@ -262,12 +265,34 @@ void jobs_finish(struct jobs *j)
 /* --- one job --- */
 
 struct facts {
-    double alloc, start, finish;
+    double alloc, start, finish; /* of its last attempt */
     bool fatal;
     char type[24]; /* of the exception that ended it */
     double t_fatal;
     struct jobstate st;
 };
+
+/* An attempt of a job was given these resources at that time. */
+static void check_nodes(struct jobs *j, uint64_t id, const rset_t *rs, double t)
+{
+    idset_t *ranks = rs && !j->s->clock_set ? rset_ranks(rs) : NULL;
+
+    for (uint32_t r = idset_first(ranks); r != IDSET_NONE; r = idset_next(ranks, r)) {
+        if (!jobs_nodes_allowed(j, r, t))
+            sim_fail(j->s, "job %" PRIu64 " was given a share of node %u, which was drained", id,
+                     r);
+    }
+    idset_destroy(ranks);
+}
+
+static void attempt_over(struct jobs *j, uint64_t id, struct facts *fa, const json_t *had)
+{
+    rset_t *R = had ? rset_from_json(had, NULL) : NULL;
+
+    check_nodes(j, id, R, fa->alloc);
+    rset_destroy(R);
+    fa->alloc = fa->start = 0;
+}
 
 static void take(struct jobs *j, uint64_t id, struct facts *fa, const struct job_event *ev)
 {
@@ -277,6 +302,8 @@ static void take(struct jobs *j, uint64_t id, struct facts *fa, const struct job
         fa->start = ev->timestamp;
     else if (ev->event == JOB_EV_FINISH)
         fa->finish = ev->timestamp;
+    else if (ev->event == JOB_EV_REQUEUE)
+        attempt_over(j, id, fa, ev->R);
     else if (ev->event == JOB_EV_EXCEPTION && ev->severity == JOB_SEVERITY_FATAL && !fa->fatal) {
         fa->fatal = fa->st.state < JOB_STATE_CLEANUP;
         fa->t_fatal = ev->timestamp;
@@ -313,7 +340,8 @@ static bool explained(const struct jobs *j, const struct jobs_rec *rec, const st
     if (strcmp(fa->type, "thing") == 0)
         return idset_test(j->ended, (uint32_t)rec->id);
     if (strcmp(fa->type, "timeout") == 0 && j->s->clock_set)
-        return rec->duration > 0 && (ran(j, rec) < 0 || ran(j, rec) >= rec->duration - LAUNCH);
+        return rec->duration > 0 &&
+               (j->reloads || ran(j, rec) < 0 || ran(j, rec) >= rec->duration - LAUNCH);
     if (strcmp(fa->type, "timeout") == 0)
         return rec->duration > 0 && fa->t_fatal >= fa->start + rec->duration - 1e-3;
     if (strcmp(fa->type, "dependency") == 0)
@@ -321,8 +349,11 @@ static bool explained(const struct jobs *j, const struct jobs_rec *rec, const st
     /* When resrc is loaded again lost nodes are no more, and jobs may ask for too many. */
     if (strcmp(fa->type, "alloc") == 0)
         return j->faults && j->reloads;
+    if (strcmp(fa->type, "node-lost") == 0)
+        return j->faults && !rec->requeue;
     if (strcmp(fa->type, "exec") == 0)
-        return j->faults || rec->how == 'f' || rec->how == 'l';
+        return rec->how == 'f' || rec->how == 'l' ||
+               (j->faults && (!rec->requeue || idset_test(j->killed, (uint32_t)rec->id)));
     return j->reloads && strcmp(fa->type, "lost") == 0;
 }
 
@@ -369,20 +400,6 @@ static void check_limit(struct jobs *j, const struct jobs_rec *rec, const struct
                  fa->finish - fa->t_fatal);
 }
 
-static void check_nodes(struct jobs *j, uint64_t id, const char *R, size_t len, double t)
-{
-    rset_t *rs = R ? rset_parse(R, len, NULL) : NULL;
-    idset_t *ranks = rs ? rset_ranks(rs) : NULL;
-
-    for (uint32_t r = idset_first(ranks); r != IDSET_NONE; r = idset_next(ranks, r)) {
-        if (!jobs_nodes_allowed(j, r, t))
-            sim_fail(j->s, "job %" PRIu64 " was given a share of node %u, which was drained", id,
-                     r);
-    }
-    idset_destroy(ranks);
-    rset_destroy(rs);
-}
-
 /* A planted fault: the end of a job that has lost a node is on record once more. */
 static void end_twice(struct jobs *j, struct audit_job *job)
 {
@@ -409,6 +426,7 @@ static void prove_job(struct jobs *j, audit_t *a, uint64_t id)
     struct jobs_rec *rec = hmap_get_u64(j->recs, id);
     struct audit_job job = {.id = id};
     struct facts fa;
+    rset_t *R = NULL;
     char key[64];
 
     snprintf(key, sizeof(key), "job.%" PRIu64 ".eventlog", id);
@@ -435,8 +453,9 @@ static void prove_job(struct jobs *j, audit_t *a, uint64_t id)
     if (!job.log)
         return;
     read_facts(j, id, job.log, job.log_len, &fa);
-    if (fa.alloc > 0 && !j->s->clock_set)
-        check_nodes(j, id, job.R, job.R_len, fa.alloc);
+    if (fa.alloc > 0 && job.R && (R = rset_parse(job.R, job.R_len, NULL)))
+        check_nodes(j, id, R, fa.alloc);
+    rset_destroy(R);
     if (rec) {
         check_end(j, rec, &fa);
         check_limit(j, rec, &fa);
