@@ -73,4 +73,11 @@ ok "the end of the session ends it" wait_until 10 shows '^code=1'
 ok "with a sentence" shows 'connection'
 tm kill-server
 rm -rf "$TMUX_TMPDIR"/tmux-*
+
+# More than the job module lists in one slice of its time, and fewer than are shown.
+hold 1
+"$FLUX" submit --quiet --urgency=hold --cc=1-900 true
+ok "many jobs that wait" sh -c "'$FLUX' top --batch >top.out"
+is "$(grep -c ' held ' top.out) $(grep -c 'more pending' top.out)" "900 0" "all of them are shown"
+release
 finish

@@ -3,12 +3,13 @@
  *    query                        time
  *    job.watch, a stream          always open; any transition makes the data out of date
  *    a round: job.list of         when the data is out of date, but not before PAUSE after the last
- *    running jobs and of the      round; and every IDLE seconds, for nodes that join or are lost
- *    first page of pending jobs,
- *    job.queue, sched.resources
+ *    running jobs and then of     round; and every IDLE seconds, for nodes that join or are lost
+ *    pending jobs, job.queue,
+ *    sched.resources
  *
- * Only the first page of pending jobs is requested, so that a deep queue costs no more than a
- * short one. The model is changed in one step, when all responses of a round have arrived.
+ * Only the first jobs of either list are requested, so that a deep queue costs no more than a short
+ * one.  The job module cuts pages by time: a page may have a single job.  The model is changed in
+ * one step, when all responses of a round have arrived.
  *
  * Failure: the error of a service is shown as the message; the next round tries again.
  */
@@ -29,6 +30,7 @@
 #define PAUSE 0.5
 #define IDLE 5.
 #define RUNNING_MAX 2000
+#define PENDING_MAX 1000
 
 enum { ASK_RUNNING, ASK_PENDING, ASK_QUEUE, ASK_RESOURCES, ASKS };
 
@@ -136,10 +138,32 @@ static void round_over(topdata_t *d)
     d->changed(d->arg);
 }
 
+static void list_cb(flux_future_t *f, void *arg);
+
+static void ask_jobs(topdata_t *d, int what)
+{
+    struct job_list query;
+
+    flux_job_list_init(&query);
+    query.states = what == ASK_RUNNING ? JOB_STATES_RUNNING : JOB_STATES_PENDING;
+    query.max = what == ASK_RUNNING ? RUNNING_MAX : PENDING_MAX;
+    query.estimates = what == ASK_PENDING;
+    if (!(d->ask[what] = flux_job_list(d->h, &query)) ||
+        flux_future_then(d->ask[what], 10., list_cb, d) < 0) {
+        flux_future_destroy(d->ask[what]);
+        d->ask[what] = NULL;
+        complain(d, "the jobs cannot be listed");
+        return;
+    }
+    d->waiting++;
+}
+
 static void answered(topdata_t *d, int what)
 {
     flux_future_destroy(d->ask[what]);
     d->ask[what] = NULL;
+    if (what == ASK_RUNNING && d->pending)
+        ask_jobs(d, ASK_PENDING); /* whose rows come below */
     if (--d->waiting == 0)
         round_over(d);
 }
@@ -166,7 +190,7 @@ static void list_cb(flux_future_t *f, void *arg)
             return;
         }
     }
-    if (what == ASK_PENDING || d->nnext >= RUNNING_MAX || flux_future_next(f) < 0)
+    if (flux_future_next(f) < 0)
         answered(d, what);
 }
 
@@ -264,25 +288,19 @@ static void resources_cb(flux_future_t *f, void *arg)
 
 static void begin_round(topdata_t *d)
 {
-    static const flux_future_f cbs[ASKS] = {list_cb, list_cb, queue_cb, resources_cb};
-    struct job_list query;
+    static const flux_future_f cbs[ASKS] = {[ASK_QUEUE] = queue_cb, [ASK_RESOURCES] = resources_cb};
 
     if (d->waiting > 0)
         return;
     d->old = false;
     d->error[0] = '\0';
     flux_watcher_stop(d->timer);
-    flux_job_list_init(&query);
-    query.states = JOB_STATES_RUNNING;
-    d->ask[ASK_RUNNING] = flux_job_list(d->h, &query);
-    query.states = JOB_STATES_PENDING;
-    query.estimates = true;
-    d->ask[ASK_PENDING] = d->pending ? flux_job_list(d->h, &query) : NULL;
     d->ask[ASK_QUEUE] = flux_job_queue(d->h, "status", NULL);
     d->ask[ASK_RESOURCES] =
         flux_rpc(d->h, "sched.resources", "{}", FLUX_NODEID_ANY, FLUX_MSGF_IDEMPOTENT);
     d->waiting = 1; /* this function */
-    for (int i = 0; i < ASKS; i++) {
+    ask_jobs(d, ASK_RUNNING);
+    for (int i = ASK_QUEUE; i < ASKS; i++) {
         if (d->ask[i]) {
             d->waiting++;
             if (flux_future_then(d->ask[i], 10., cbs[i], d) < 0)
