@@ -45,9 +45,14 @@ others() { # DESCRIPTION: what the rest of the node does meanwhile
 cat >node.lua <<'END'
 resource { { nodes = "node0", cores = 16 }, emulate = true }
 END
-export LD_PRELOAD=$preload
-hold 1 --set resrc.config="$TEST_DIR/node.lua"
-unset LD_PRELOAD
+site() { # SETTING...: a session in which calls hang; what hangs notices no SIGTERM, so the grace period is short
+    local args=()
+    for s; do args+=(--set="$s"); done
+    export LD_PRELOAD=$preload
+    hold 1 --set resrc.config="$TEST_DIR/node.lua" --set=job.grace=0.3s "${args[@]}"
+    unset LD_PRELOAD
+}
+site
 nothing_hangs() { # what hung has come back, and the next thing hangs again
     rm -f "$HANGFS"/*.open
 }
@@ -125,13 +130,6 @@ END
 chmod 755 "$HANGFS/any/hook"
 ln "$HANGFS/any/hook" "$HANGFS/any/prolog"
 ln "$HANGFS/any/hook" "$HANGFS/any/epilog"
-site() { # SETTING...: a session whose directories and hooks lie there
-    local args=()
-    for s; do args+=(--set="$s"); done
-    export LD_PRELOAD=$preload
-    hold 1 --set resrc.config="$TEST_DIR/node.lua" "${args[@]}"
-    unset LD_PRELOAD
-}
 eventlog() {
     "$FLUX" kvs get "job.$1.eventlog"
 }
