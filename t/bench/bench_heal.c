@@ -1,6 +1,6 @@
 /* bench_heal.c - for how long brokers inside the tree are missed when they die or stop.
  *
- *    bench_heal kill|stop|many COUNT SEED
+ *    bench_heal kill|stop|job|many COUNT SEED
  *
  * Purpose.  It runs at rank 0 of a session with --topology=kary:2 whose brokers are started again
  * when they die (flux start --restart).  Its victims are brokers with children, chosen by the seed,
@@ -8,7 +8,12 @@
  *
  *    kill   one after the other, by SIGKILL; each is waited for before the next one
  *    stop   likewise, by SIGSTOP; SIGKILL ends it when it has been declared lost
+ *    job    as `kill`, while a job has a task at the victim and one at the last rank
  *    many   COUNT at once, by SIGKILL
+ *
+ * After each victim (after all of them, for `many`) the same is measured without Flux: a process
+ * that has a UNIX socket to another one kills it, notices that, connects to a third process, and
+ * has an answer from it; and /bin/true is started and waited for.
  *
  * Format: lines of a word and milliseconds, for bench_heal.sh, which makes figures of them.
  *
@@ -16,7 +21,11 @@
  *    answered   from the SIGKILL (or the verdict) until a child of the broker has the answer of
  *               rank 0 to a request that it sent then
  *    back       from the SIGKILL until the broker that is started in its place answers rank 0
- *    whole      from the SIGKILLs until all other ranks have answered rank 0
+ *    whole      from the SIGKILLs (or the verdict) until all other ranks have answered rank 0
+ *    exception  from the SIGKILL until a client of rank 0 that follows the event log of the job
+ *               reads the exception node-lost
+ *    bare       without Flux: from the SIGKILL until the third process has answered
+ *    exec       fork, exec and wait of /bin/true
  */
 #include "config.h"
 #include <errno.h>
@@ -24,12 +33,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "bench.h"
 #include "libflux/future.h"
 #include "libflux/overlay_wire.h"
 #include "libidset/idset.h"
+#include "libjob/job.h"
+#include "libjob/jobspec_build.h"
+#include "libkvs/kvs.h"
+
+extern char **environ;
 
 #define PATIENCE 60. /* seconds for anything: then the session does not heal */
 #define RANKS_MAX 4096
@@ -39,6 +58,90 @@ static void print(const char *what, double begin_us)
     printf("%s %.3f\n", what, (bench_now_us() - begin_us) * 1e-3);
     fflush(stdout);
 }
+
+/* --- the same without Flux --- */
+
+struct peer {
+    pid_t pid;
+    struct sockaddr_un addr; /* abstract, and chosen by the kernel */
+    socklen_t len;
+};
+
+/* A process that answers one client after the other. */
+static void peer_start(struct peer *p)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), conn;
+    char c;
+
+    p->addr = (struct sockaddr_un){.sun_family = AF_UNIX};
+    p->len = sizeof(p->addr);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&p->addr, sizeof(sa_family_t)) < 0 ||
+        getsockname(fd, (struct sockaddr *)&p->addr, &p->len) < 0 || listen(fd, 8) < 0)
+        bench_die("socket: %s", strerror(errno));
+    if ((p->pid = fork()) < 0)
+        bench_die("fork: %s", strerror(errno));
+    if (p->pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        while ((conn = accept(fd, NULL, NULL)) >= 0) {
+            while (read(conn, &c, 1) == 1 && write(conn, &c, 1) == 1)
+                ;
+            close(conn);
+        }
+        _exit(1);
+    }
+    close(fd);
+}
+
+static void peer_end(struct peer *p)
+{
+    kill(p->pid, SIGKILL);
+    waitpid(p->pid, NULL, 0);
+}
+
+/* A connection on which it has answered. */
+static int peer_connect(const struct peer *p)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char c = 0;
+
+    if (fd < 0 || connect(fd, (const struct sockaddr *)&p->addr, p->len) < 0 ||
+        write(fd, &c, 1) != 1 || read(fd, &c, 1) != 1)
+        bench_die("a process does not answer: %s", strerror(errno));
+    return fd;
+}
+
+static void measure_bare(void)
+{
+    struct peer parent, ancestor;
+    double begin;
+    pid_t pid;
+    char c;
+    int fd;
+
+    peer_start(&parent);
+    peer_start(&ancestor);
+    fd = peer_connect(&parent);
+    begin = bench_now_us();
+    kill(parent.pid, SIGKILL);
+    if (read(fd, &c, 1) > 0)
+        bench_die("a dead process has answered");
+    close(fd);
+    fd = peer_connect(&ancestor);
+    print("bare", begin);
+    close(fd);
+    peer_end(&parent);
+    peer_end(&ancestor);
+    begin = bench_now_us();
+    if ((pid = fork()) == 0) {
+        execl("/bin/true", "true", (char *)NULL);
+        _exit(127);
+    }
+    if (pid < 0 || waitpid(pid, NULL, 0) < 0)
+        bench_die("fork: %s", strerror(errno));
+    print("exec", begin);
+}
+
+/* --- requests --- */
 
 static bool ping(flux_t *h, uint32_t rank)
 {
@@ -121,50 +224,21 @@ static void choose(uint32_t *victims, size_t count, uint32_t size, unsigned *see
     }
 }
 
-static void one(flux_t *h, uint32_t victim, bool stop)
-{
-    flux_t *orphan = bench_open_rank(h, 2 * victim + 1, NULL);
-    pid_t pid = broker_of(h, victim);
-    double begin = bench_now_us();
-
-    if (stop) {
-        kill(pid, SIGSTOP);
-        until_lost(h, victim);
-        print("verdict", begin);
-        begin = bench_now_us();
-    } else {
-        kill(pid, SIGKILL);
-    }
-    until_answered(orphan, 0);
-    print("answered", begin);
-    flux_close(orphan);
-    if (stop)
-        kill(pid, SIGKILL);
-    until_answered(h, victim);
-    if (!stop)
-        print("back", begin);
-}
-
-static void many(flux_t *h, const uint32_t *victims, size_t count)
+/* All ranks but these have answered rank 0. */
+static void until_whole(flux_t *h, const uint32_t *without, size_t count)
 {
     uint32_t ranks[RANKS_MAX];
-    pid_t pids[RANKS_MAX];
+    double begin = bench_now_us();
     size_t n = 0;
-    double begin;
 
     for (uint32_t rank = 0; rank < flux_size(h); rank++) {
-        bool dies = false;
+        bool out = false;
 
         for (size_t i = 0; i < count; i++)
-            dies = dies || victims[i] == rank;
-        if (!dies)
+            out = out || without[i] == rank;
+        if (!out)
             ranks[n++] = rank;
     }
-    for (size_t i = 0; i < count; i++)
-        pids[i] = broker_of(h, victims[i]);
-    begin = bench_now_us();
-    for (size_t i = 0; i < count; i++)
-        kill(pids[i], SIGKILL);
     while (n > 0) {
         flux_future_t *f = flux_mrpc(h, "broker.ping", NULL, ranks, n, 0);
         size_t left = 0;
@@ -183,9 +257,133 @@ static void many(flux_t *h, const uint32_t *victims, size_t count)
         if (bench_now_us() - begin > PATIENCE * 1e6)
             bench_die("%zu ranks cannot be reached", n);
     }
+}
+
+/* --- jobs --- */
+
+/* Submit a job that has a task on each of two nodes, and does not end by itself. */
+static uint64_t submit(flux_t *h, uint32_t one, uint32_t other)
+{
+    const char *const argv[] = {"sleep", "3600", NULL};
+    struct jobspec_parts p;
+    errmsg_t err = {"out of memory"};
+    char ranks[32], *text;
+    flux_future_t *f;
+    json_t *spec;
+    uint64_t id;
+
+    snprintf(ranks, sizeof(ranks), "%u,%u", one, other);
+    jobspec_parts_init(&p);
+    p.argv = argv;
+    p.cwd = "/";
+    p.nnodes = 2;
+    p.ranks = ranks;
+    if (!(spec = jobspec_build(&p, &err)) || !(text = jobspec_encode(spec, NULL)) ||
+        !(f = flux_job_submit(h, text, strlen(text), (const char *const *)environ,
+                              JOB_URGENCY_DEFAULT, 0, &err)) ||
+        flux_future_wait(f, PATIENCE) < 0 || flux_job_submit_get(f, &id, &err) < 0)
+        bench_die("no job could be submitted: %s", err.text);
+    flux_future_destroy(f);
+    free(text);
+    json_decref(spec);
+    return id;
+}
+
+/* Read events up to one of this name, for an exception of this type. */
+static void until_event(flux_future_t *f, const char *name, const char *type)
+{
+    bool found = false;
+
+    while (!found) {
+        struct job_event ev;
+        struct job_log log;
+        const char *data;
+        errmsg_t err = {"no event for a minute"};
+        size_t len;
+        int rc;
+
+        if (flux_future_wait(f, PATIENCE) < 0)
+            bench_die("event log: %s", err.text);
+        if (flux_kvs_watch_absent(f)) {
+            flux_future_next(f);
+            continue;
+        }
+        if (flux_kvs_lookup_get(f, &data, &len, &err) < 0)
+            bench_die("event log: %s", err.text);
+        job_log_init(&log, data, len);
+        while ((rc = job_log_next(&log, &ev, &err)) > 0 && !found)
+            found = strcmp(ev.name, name) == 0 && (!type || strcmp(ev.type, type) == 0);
+        if (rc < 0)
+            bench_die("event log: %s", err.text);
+        job_log_done(&log);
+        if (flux_future_next(f) < 0 && !found)
+            bench_die("the event log ends without the event %s", name);
+    }
+}
+
+/* --- victims --- */
+
+static void one_job(flux_t *h, uint32_t victim)
+{
+    uint64_t id = submit(h, victim, flux_size(h) - 1);
+    pid_t pid = broker_of(h, victim);
+    char key[FLUX_JOB_KEY_MAX];
+    flux_future_t *f = flux_kvs_watch(h, NULL, flux_job_key(id, "eventlog", key, sizeof(key)),
+                                      FLUX_KVS_WATCH_APPEND);
+    double begin;
+
+    if (!f)
+        bench_die("out of memory");
+    until_event(f, "start", NULL);
+    begin = bench_now_us();
+    kill(pid, SIGKILL);
+    until_event(f, "exception", "node-lost");
+    print("exception", begin);
+    flux_future_destroy(f);
+    until_answered(h, victim);
+}
+
+static void one(flux_t *h, uint32_t victim, bool stop)
+{
+    flux_t *orphan = bench_open_rank(h, 2 * victim + 1, NULL);
+    pid_t pid = broker_of(h, victim);
+    double begin = bench_now_us();
+
+    if (stop) {
+        kill(pid, SIGSTOP);
+        until_lost(h, victim);
+        print("verdict", begin);
+        begin = bench_now_us();
+    } else {
+        kill(pid, SIGKILL);
+    }
+    until_answered(orphan, 0);
+    print("answered", begin);
+    until_whole(h, &victim, 1);
+    print("whole", begin);
+    flux_close(orphan);
+    if (stop)
+        kill(pid, SIGKILL);
+    until_answered(h, victim);
+    if (!stop)
+        print("back", begin);
+}
+
+static void many(flux_t *h, const uint32_t *victims, size_t count)
+{
+    pid_t pids[RANKS_MAX];
+    double begin;
+
+    for (size_t i = 0; i < count; i++)
+        pids[i] = broker_of(h, victims[i]);
+    begin = bench_now_us();
+    for (size_t i = 0; i < count; i++)
+        kill(pids[i], SIGKILL);
+    until_whole(h, victims, count);
     print("whole", begin);
     for (size_t i = 0; i < count; i++)
         until_answered(h, victims[i]);
+    measure_bare();
 }
 
 int main(int argc, char **argv)
@@ -196,14 +394,18 @@ int main(int argc, char **argv)
     flux_t *h;
 
     if (count == 0 || count > RANKS_MAX)
-        bench_die("usage: bench_heal kill|stop|many COUNT SEED");
+        bench_die("usage: bench_heal kill|stop|job|many COUNT SEED");
     h = bench_open();
     choose(victims, count, flux_size(h), &seed);
     if (strcmp(argv[1], "many") == 0)
         many(h, victims, count);
-    else
-        for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count && strcmp(argv[1], "many") != 0; i++) {
+        if (strcmp(argv[1], "job") == 0)
+            one_job(h, victims[i]);
+        else
             one(h, victims[i], strcmp(argv[1], "stop") == 0);
+        measure_bare();
+    }
     flux_close(h);
     return 0;
 }
