@@ -6,8 +6,10 @@
  * process, in pieces of 16 MiB; and steps of 16 and 64 MiB through a stream, where the writer
  * copies its data into the step and the reader gets them into its memory, plain and encrypted.
  * Latency is from before the writer's copy until the reader has the data, at 500 steps of 1 KiB a
- * second; the rate flat out is of 1 KiB steps.  With `sizes`: steps of 1 KiB to 64 MiB as fast as
- * they go, beside bare TCP in pieces of the same size; or only the first N of these sizes.
+ * second; the rate flat out is of 1 KiB steps.  Rows of a global array are boxes of 4 KiB: of each
+ * step 8 are requested together, or each when the one before has come.  With `sizes`: steps of 1
+ * KiB to 64 MiB as fast as they go, beside bare TCP in pieces of the same size; or only the first N
+ * of these sizes.
  */
 #include "config.h"
 #include <errno.h>
@@ -24,6 +26,8 @@
 #include <unistd.h>
 
 #include "bench.h"
+#include "libstream/array.h"
+#include "libstream/block.h"
 #include "libstream/far_addr.h"
 #include "libstream/far_key.h"
 #include "libstream/outlet.h"
@@ -39,6 +43,10 @@
 #define PACED_STEPS 500
 #define PACE_US 2000
 #define ROUNDS 5
+#define ROWS 64
+#define COLUMNS 512
+#define BOXES 8
+#define BOX_STEPS 2000
 
 static const unsigned char key[KNOCK_KEY_LEN] = "bench";
 
@@ -57,6 +65,7 @@ static struct round {
     bool bare;
     bool secure;
     bool paced;
+    unsigned boxes; /* that are read of each step, and how many together; 0: all of it is read */
     size_t size;
     int steps;
     int warm;
@@ -121,11 +130,70 @@ static void stream_write(void)
         if (outlet_begin(out, (uint64_t)n, now.size, -1., &buf, &err) < 0)
             bench_die("%s", err.text);
         memcpy(buf, source, now.size);
-        memcpy(buf, &t, sizeof(t));
+        if (now.boxes == 0)
+            memcpy(buf, &t, sizeof(t));
         outlet_commit(out, now.size);
         if (now.paced)
             nanosleep(&pace, NULL);
     }
+}
+
+/* The array of steps from which boxes are read. */
+static stream_array_t *mesh_create(void)
+{
+    struct stream_shape shape = {.name = "T",
+                                 .kind = STREAM_GLOBAL,
+                                 .type = STREAM_F64,
+                                 .order = STREAM_NATIVE,
+                                 .memory = STREAM_ROWS,
+                                 .ndims = 2,
+                                 .extents = {ROWS, COLUMNS}};
+    const uint64_t none[] = {0, 0};
+    stream_array_t *a = stream_array_create(&shape, NULL);
+
+    if (!a || stream_array_add(a, 0, none, shape.extents, NULL) < 0 ||
+        stream_array_seal(a, NULL) < 0)
+        bench_die("cannot make an array");
+    return a;
+}
+
+/* Write the table of such a step to `source`, and return the size of the step. */
+static size_t mesh_write(void)
+{
+    stream_array_t *a = mesh_create();
+    block_t *b = block_create();
+    uint8_t desc[BLOCK_DESC_MAX];
+    size_t size;
+
+    stream_array_encode(a, desc);
+    if (!b || block_add(b, "time", NULL, 0, sizeof(double)) < 0 ||
+        block_add(b, "T", desc, stream_array_encoded(a), ROWS * COLUMNS * sizeof(double)) < 0)
+        bench_die("cannot make a step");
+    size = block_size(b);
+    block_write(b, source);
+    block_destroy(b);
+    stream_array_destroy(a);
+    return size;
+}
+
+static void boxes_read(inlet_t *i, const struct inlet_step *s, const stream_array_t *mesh)
+{
+    static const struct stream_want want;
+    block_t *b = block_read(s->data, s->len, NULL);
+    const struct block_var *var = b ? block_at(b, 1) : NULL;
+    struct inlet_value v = {1, var ? var->off : 0, var ? var->len : 0};
+    errmsg_t err;
+
+    for (unsigned k = 0; k < BOXES; k++) {
+        const struct stream_box box = {2, {k * (ROWS / BOXES), 0}, {1, COLUMNS}, {1, 1}};
+        struct stream_part part;
+
+        if (!stream_select_piece(mesh, 0, &box, &want, &part) ||
+            inlet_ask(i, s, &v, &box, &part, sink + k * sizeof(double[COLUMNS]), &err) < 0 ||
+            ((k + 1) % now.boxes == 0 && inlet_answer(i, &err) < 0))
+            bench_die("%s", err.text);
+    }
+    block_destroy(b);
 }
 
 static void stream_read(void)
@@ -138,6 +206,7 @@ static void stream_read(void)
                                  .expires = g.expires,
                                  .secure = now.secure};
     struct inlet_value v = {.len = now.size};
+    stream_array_t *mesh = mesh_create();
     struct knock_want w;
     errmsg_t err;
     inlet_t *i;
@@ -152,8 +221,11 @@ static void stream_read(void)
 
         if (n == now.warm)
             common->first_us = bench_now_us();
-        if (inlet_next(i, 10., &s, &err) < 0 || inlet_fetch(i, &s, &v, &err) < 0)
+        if (inlet_next(i, 10., &s, &err) < 0 ||
+            (now.boxes == 0 && inlet_fetch(i, &s, &v, &err) < 0))
             bench_die("%s", err.text);
+        if (now.boxes > 0)
+            boxes_read(i, &s, mesh);
         memcpy(&sent, s.data, sizeof(sent));
         if (now.paced)
             common->us[n] = bench_now_us() - sent;
@@ -161,6 +233,7 @@ static void stream_read(void)
     }
     common->last_us = bench_now_us();
     inlet_destroy(i);
+    stream_array_destroy(mesh);
 }
 
 /* The reader in a process of its own.  Returns steps per microsecond. */
@@ -172,6 +245,8 @@ static double run(const struct round *r)
     int status;
 
     now = *r;
+    if (now.boxes > 0)
+        now.size = mesh_write();
     if ((listen_fd = far_addr_listen("127.0.0.1", NULL, common->address, &err)) < 0)
         bench_die("%s", err.text);
     opts.far.listen = listen_fd;
@@ -225,7 +300,7 @@ static void sweep(size_t count)
 
 int main(int argc, char *argv[])
 {
-    enum { BARE, LARGE, SECURE, HUGE_STEPS, PACED, FLAT, KINDS };
+    enum { BARE, LARGE, SECURE, HUGE_STEPS, PACED, FLAT, SINGLE, TOGETHER, KINDS };
     static const struct round rounds[KINDS] = {
         [BARE] = {.bare = true, .size = 16 * MIB, .steps = STEPS, .warm = WARM},
         [LARGE] = {.size = 16 * MIB, .steps = STEPS, .warm = WARM},
@@ -233,6 +308,8 @@ int main(int argc, char *argv[])
         [HUGE_STEPS] = {.size = 64 * MIB, .steps = STEPS / 3, .warm = WARM / 3},
         [PACED] = {.paced = true, .size = SMALL, .steps = PACED_STEPS},
         [FLAT] = {.size = SMALL, .steps = FLAT_STEPS, .warm = 1},
+        [SINGLE] = {.boxes = 1, .steps = BOX_STEPS, .warm = WARM},
+        [TOGETHER] = {.boxes = BOXES, .steps = BOX_STEPS, .warm = WARM},
     };
     double rate[KINDS][ROUNDS + 1];
     double p50[ROUNDS + 1];
@@ -285,5 +362,10 @@ int main(int argc, char *argv[])
         &(struct bench_figure){.name = "the same, p99", .value = MEDIAN(p99), .unit = "us"});
     bench_print(&(struct bench_figure){
         .name = "steps of 1 KiB flat out", .value = MEDIAN(rate[FLAT]) * 1e6, .unit = "per s"});
+    bench_print(&(struct bench_figure){.name = "8 boxes of 4 KiB of a step, scheduled",
+                                       .value = 1. / MEDIAN(rate[TOGETHER]),
+                                       .unit = "us",
+                                       .ref_name = "8 single gets",
+                                       .ref = 1. / MEDIAN(rate[SINGLE])});
     return 0;
 }

@@ -83,6 +83,7 @@ enum far_type {
 
 #define FAR_HEAD_LEN 32
 #define FAR_BOX_MAX (24 * STREAM_NDIMS_MAX)
+#define FAR_QUESTIONS 64                   /* of a reader, not answered */
 #define FAR_FIRST_MAX ((uint32_t)32 << 20) /* the first bytes of a step */
 #define FAR_PINNED_MAX ((uint32_t)80 << 20)
 

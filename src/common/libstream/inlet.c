@@ -450,6 +450,18 @@ int inlet_ask(inlet_t *i, const struct inlet_step *s, const struct inlet_value *
     return 0;
 }
 
+int inlet_ask_value(inlet_t *i, const struct inlet_step *s, const struct inlet_value *v,
+                    errmsg_t *err)
+{
+    return i && i->far ? inlet_far_ask_value(i->far, s, v, err) : 0;
+}
+
+void inlet_push(inlet_t *i)
+{
+    if (i && i->far)
+        inlet_far_push(i->far);
+}
+
 int inlet_answer(inlet_t *i, errmsg_t *err)
 {
     return i && i->far ? inlet_far_answer(i->far, err) : 0;

@@ -139,12 +139,16 @@ int inlet_fetch(inlet_t *i, const struct inlet_step *s, const struct inlet_value
 /* Fetch all values of the step. */
 int inlet_fetch_all(inlet_t *i, const struct inlet_step *s, errmsg_t *err);
 /* Copy the elements of a part of a box of the variable to the box in `buf`; they are complete only
- * after inlet_answer().  One request may be outstanding, so that several writers can answer at the
- * same time.  Nothing is written to `buf` after inlet_answer() or inlet_forget().  0, or -1 as
- * above. */
+ * after inlet_answer().  Many requests may be outstanding, of several writers, which then answer at
+ * the same time: inlet_push() sends all that one writer was asked for.  Nothing is written to `buf`
+ * after inlet_answer(), which waits for all of a writer, or inlet_forget().  0, or -1 as above. */
 int inlet_ask(inlet_t *i, const struct inlet_step *s, const struct inlet_value *v,
               const struct stream_box *box, const struct stream_part *part, void *buf,
               errmsg_t *err);
+/* The same for a value as a whole: after inlet_answer() it is in its place. */
+int inlet_ask_value(inlet_t *i, const struct inlet_step *s, const struct inlet_value *v,
+                    errmsg_t *err);
+void inlet_push(inlet_t *i);
 int inlet_answer(inlet_t *i, errmsg_t *err);
 void inlet_forget(inlet_t *i);
 

@@ -1,10 +1,10 @@
 /* inlet_far.c - the reader's end of a stream whose writer is on another host.
  *
- * The messages are those of doc/stream-format.rst; inlet_far_io.c reads and sends them, and
- * inlet_far_join.c makes the connection.  Each step has a place in memory of this process, as large
- * as the step, of which only the bytes that have arrived are ever touched: so a variable has the
- * same offset as in the writer's memory.  Places are reused, so the kernel does not have to clear
- * their pages again.
+ * The messages are those of doc/stream-format.rst; inlet_far_io.c reads and sends them,
+ * inlet_far_ask.c requests values, and inlet_far_join.c makes the connection.  Each step has a
+ * place in memory of this process, as large as the step, of which only the bytes that have arrived
+ * are ever touched: so a variable has the same offset as in the writer's memory.  Places are
+ * reused, so the kernel does not have to clear their pages again.
  *
  * If the policy of the queue never takes back a step that was offered, the writer announces steps
  * as they come, and they wait here.  Otherwise (`asks`), this end requests each step when it needs
@@ -18,9 +18,6 @@
  * Invariants:
  *  1. steps[number % LANE_SLOTS] is the step of this number, announced and not released.  Steps in
  *     `queue` were not yet taken.
- *  2. At most one request for values is outstanding (`pending`), and its response is written only
- *     to the memory that the caller gave with it; after inlet_far_forget() the response is
- *     discarded.
  *
  * Failure: any invalid message ends this inlet, and so does the end of the connection, unless that
  * went through relays and is resumed (inlet_far_join.c).  Steps that were announced before can
@@ -113,6 +110,7 @@ void inlet_far_destroy(inlet_far_t *f)
     free(f->search);
     free(f->address);
     free(f->first);
+    free(f->pending);
     free(f->packed);
     free(f->buf);
     free(f);
@@ -148,7 +146,7 @@ int inlet_far_fd(const inlet_far_t *f)
 
 /* --- steps --- */
 
-static int ended(const inlet_far_t *f, errmsg_t *err)
+int inlet_far_ended(const inlet_far_t *f, errmsg_t *err)
 {
     if (f->end == LANE_CLOSED)
         return errmsg_fail(err, ENODATA, "the writer has closed the stream");
@@ -188,7 +186,7 @@ int inlet_far_take(inlet_far_t *f, struct inlet_step *s, errmsg_t *err)
     } else if (list_empty(&f->queue))
         inlet_far_pump(f, NULL);
     if (list_empty(&f->queue))
-        return f->end == LANE_OPEN && f->errnum == 0 ? 0 : ended(f, err);
+        return f->end == LANE_OPEN && f->errnum == 0 ? 0 : inlet_far_ended(f, err);
     st = list_entry(list_first(&f->queue), struct inlet_far_step, node);
     INVARIANT(1, inlet_far_step_find(f, st->number) == st);
     list_remove(&st->node);
@@ -240,8 +238,7 @@ int inlet_far_release(inlet_far_t *f, const struct inlet_step *s)
         errno = EINVAL;
         return -1;
     }
-    if (f->pending.open && f->pending.number == s->number)
-        inlet_far_forget(f);
+    inlet_far_ask_drop(f, s->number);
     inlet_far_say_release(f, st, has_room(f));
     inlet_far_step_free(f, st);
     return 0;
@@ -268,167 +265,4 @@ void inlet_far_claim(inlet_far_t *f, const struct knock_claim *c)
     inlet_far_pump(f, NULL);
     if (f->end == LANE_OPEN)
         inlet_far_say(f, &m, NULL);
-}
-
-/* --- values --- */
-
-static bool closed(const inlet_far_t *f)
-{
-    return !f->pending.open;
-}
-
-/* The error message for a value that cannot be fetched. */
-static int lost(const inlet_far_t *f, errmsg_t *err)
-{
-    if (f->errnum == ECONNRESET || f->errnum == EPIPE)
-        return errmsg_fail(err, ECONNRESET,
-                           "the writer of the stream has ended before a value was read");
-    if (f->errnum == ETIMEDOUT)
-        return errmsg_fail(err, ECONNRESET, "the writer of the stream does not answer any more");
-    return ended(f, err);
-}
-
-int inlet_far_answer(inlet_far_t *f, errmsg_t *err)
-{
-    int rc = f->pending.open ? inlet_far_pump_until(f, closed, INLET_FAR_ANSWER) : 1;
-
-    if (rc > 0)
-        return 0;
-    if (rc == 0)
-        inlet_far_broken(f, ETIMEDOUT);
-    return lost(f, err);
-}
-
-/* Send a request, whose response goes to `to`, once the preceding one was answered. */
-static int ask(inlet_far_t *f, const struct far_msg *m, const void *payload, uint64_t len,
-               unsigned char *to, errmsg_t *err)
-{
-    if (inlet_far_answer(f, err) < 0)
-        return -1;
-    f->pending = (struct inlet_far_pending){
-        .open = true, .number = m->number, .len = len, .to = to, .msg = *m};
-    memcpy(f->pending.payload, payload, m->payload);
-    if (inlet_far_say(f, m, payload) < 0) {
-        f->pending.open = false;
-        return lost(f, err);
-    }
-    return 0;
-}
-
-/* The step of a value, after checks. */
-static struct inlet_far_step *value_of(inlet_far_t *f, const struct inlet_step *s,
-                                       const struct inlet_value *v, errmsg_t *err)
-{
-    struct inlet_far_step *st = inlet_far_step_find(f, s->number);
-
-    if (st && v->var < BLOCK_VARS_MAX && v->off <= st->len && v->len <= st->len - v->off)
-        return st;
-    errmsg_fail(err, EINVAL, "the step is not held, or the value is outside of it");
-    return NULL;
-}
-
-static bool there(const struct inlet_far_step *st, const struct inlet_value *v)
-{
-    return v->len == 0 || st->first >= v->off + v->len ||
-           (st->have[v->var / 64] >> v->var % 64 & 1) != 0;
-}
-
-int inlet_far_fetch(inlet_far_t *f, const struct inlet_step *s, const struct inlet_value *v,
-                    errmsg_t *err)
-{
-    struct inlet_far_step *st = value_of(f, s, v, err);
-    struct far_msg m = {.type = FAR_BYTES, .number = s->number, .step = v->off, .len = v->len};
-
-    if (!st)
-        return -1;
-    if (there(st, v))
-        return 0;
-    if (ask(f, &m, "", v->len, f->base + st->e->off + v->off, err) < 0 ||
-        inlet_far_answer(f, err) < 0)
-        return -1;
-    st->have[v->var / 64] |= (uint64_t)1 << v->var % 64;
-    return 0;
-}
-
-int inlet_far_fetch_all(inlet_far_t *f, const struct inlet_step *s, errmsg_t *err)
-{
-    struct inlet_far_step *st = value_of(f, s, &(struct inlet_value){0}, err);
-    struct far_msg m = {.type = FAR_BYTES, .number = s->number};
-
-    if (!st || st->first == st->len)
-        return st ? 0 : -1;
-    m.step = st->first;
-    m.len = st->len - st->first;
-    if (ask(f, &m, "", m.len, f->base + st->e->off + st->first, err) < 0 ||
-        inlet_far_answer(f, err) < 0)
-        return -1;
-    st->first = st->len;
-    return 0;
-}
-
-/* Are the elements contiguous in the box? */
-static bool in_line(const struct stream_part *p)
-{
-    size_t step = p->to_elem;
-
-    for (unsigned d = p->ndims; d-- > 0;) {
-        if (p->dims[d].n > 1 && p->dims[d].to != step)
-            return false;
-        step *= p->dims[d].n;
-    }
-    return true;
-}
-
-static int packed_room(inlet_far_t *f, uint64_t len, errmsg_t *err)
-{
-    unsigned char *p;
-
-    if (len <= f->packed_room)
-        return 0;
-    if (!(p = realloc(f->packed, len)))
-        return errmsg_fail(err, ENOMEM, "out of memory for %llu bytes of a box",
-                           (unsigned long long)len);
-    f->packed = p;
-    f->packed_room = len;
-    return 0;
-}
-
-int inlet_far_ask(inlet_far_t *f, const struct inlet_step *s, const struct inlet_value *v,
-                  const struct stream_box *box, const struct stream_part *part, void *buf,
-                  errmsg_t *err)
-{
-    struct inlet_far_step *st = value_of(f, s, v, err);
-    struct far_msg m = {.type = FAR_BOX, .number = s->number, .step = v->var};
-    uint64_t len = part->elems * part->from_elem;
-    uint8_t payload[FAR_BOX_MAX];
-    bool line = in_line(part);
-
-    if (!st)
-        return -1;
-    if (there(st, v)) {
-        stream_copy(part, f->base + st->e->off + v->off, buf);
-        return 0;
-    }
-    if (inlet_far_answer(f, err) < 0)
-        return -1;
-    if (!line && packed_room(f, len, err) < 0)
-        return -1;
-    m.payload = 24 * box->ndims;
-    stream_select_encode(box, payload);
-    if (ask(f, &m, payload, len, line ? (unsigned char *)buf + part->to : f->packed, err) < 0)
-        return -1;
-    f->pending.packed = !line;
-    f->pending.part = *part;
-    f->pending.box = buf;
-    return 0;
-}
-
-void inlet_far_forget(inlet_far_t *f)
-{
-    if (!f->pending.open)
-        return;
-    f->pending.to = NULL;
-    if (f->msg.type == FAR_DATA)
-        f->to = NULL;
-    INVARIANT(2, f->pending.to == NULL);
 }

@@ -35,10 +35,13 @@ void inlet_far_claim(inlet_far_t *f, const struct knock_claim *c);
 int inlet_far_fetch(inlet_far_t *f, const struct inlet_step *s, const struct inlet_value *v,
                     errmsg_t *err);
 int inlet_far_fetch_all(inlet_far_t *f, const struct inlet_step *s, errmsg_t *err);
+int inlet_far_ask_value(inlet_far_t *f, const struct inlet_step *s, const struct inlet_value *v,
+                        errmsg_t *err);
 int inlet_far_ask(inlet_far_t *f, const struct inlet_step *s, const struct inlet_value *v,
                   const struct stream_box *box, const struct stream_part *part, void *buf,
                   errmsg_t *err);
 int inlet_far_answer(inlet_far_t *f, errmsg_t *err);
+void inlet_far_push(inlet_far_t *f);
 void inlet_far_forget(inlet_far_t *f);
 
 #endif

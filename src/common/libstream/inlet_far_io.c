@@ -7,7 +7,7 @@
  *
  * Invariants:
  *  1. Nothing is written but the place of the step, or of what is pinned, that arrives, the memory
- *     of the question that is open, and the buffer.
+ *     of the oldest request, and the buffer.
  *  2. Of the buffer, the bytes at..len were not handled; it is filled again when they were.
  *
  * Failure: an invalid message, and the end of the connection, are recorded in `errnum`; from then
@@ -136,11 +136,7 @@ static int message_begin(inlet_far_t *f)
     case FAR_PINNED:
         return pinned_begin(f);
     case FAR_DATA:
-        if (!f->pending.open || m->number != f->pending.number || m->len != f->pending.len)
-            return inlet_far_broken(f, EPROTO);
-        f->to = f->pending.to;
-        f->left = m->len;
-        return 0;
+        return inlet_far_data_begin(f) == 0 ? 0 : inlet_far_broken(f, EPROTO);
     case FAR_NOTHING:
         f->asked = false;
         return 0;
@@ -157,15 +153,10 @@ static int message_begin(inlet_far_t *f)
 
 static int message_ready(inlet_far_t *f)
 {
-    struct inlet_far_pending *p = &f->pending;
-
     if (f->msg.type == FAR_STEP || f->msg.type == FAR_AGAIN)
         return step_ready(f);
-    if (f->msg.type == FAR_DATA) {
-        if (p->packed && p->to)
-            stream_copy_unpack(&p->part, f->packed, p->box);
-        p->open = false;
-    }
+    if (f->msg.type == FAR_DATA)
+        inlet_far_data_ready(f);
     return 0;
 }
 
@@ -338,6 +329,11 @@ void inlet_far_say_release(inlet_far_t *f, const struct inlet_far_step *st, bool
         f->unsaid.steps++;
         f->unsaid.bytes += st->len;
     }
+}
+
+int inlet_far_say_question(inlet_far_t *f, const struct inlet_far_pending *p)
+{
+    return say(f, &p->msg, p->payload, true);
 }
 
 void inlet_far_push(inlet_far_t *f)

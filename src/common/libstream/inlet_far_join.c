@@ -324,6 +324,25 @@ bool inlet_far_cut(inlet_far_t *f, int errnum)
     return true;
 }
 
+/* Request again what is wanted, and has not come. */
+static void ask_again(inlet_far_t *f)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < f->npending; i++) {
+        const struct inlet_far_pending *p = inlet_far_pending(f, i);
+
+        if (p->to || p->box)
+            *inlet_far_pending(f, n++) = *p;
+    }
+    f->npending = n;
+    for (unsigned i = 0; i < f->npending && !f->lost; i++) {
+        if (inlet_far_say_question(f, inlet_far_pending(f, i)) < 0)
+            return;
+    }
+    inlet_far_push(f);
+}
+
 /* The connection is there again: say what the writer may not have heard. */
 static void go_on(inlet_far_t *f)
 {
@@ -344,10 +363,7 @@ static void go_on(inlet_far_t *f)
     m = (struct far_msg){.type = FAR_CLAIM, .step = f->claim.step, .len = f->claim.floor};
     if (f->claims && (inlet_far_say(f, &m, NULL) < 0 || f->lost))
         return;
-    if (f->pending.open && f->pending.to)
-        inlet_far_say(f, &f->pending.msg, f->pending.payload);
-    else
-        f->pending.open = false;
+    ask_again(f);
 }
 
 /* Make an attempt, and wait for its end.  0, or -1. */

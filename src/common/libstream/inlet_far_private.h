@@ -1,5 +1,5 @@
-/* Declarations that inlet_far.c (steps, values), inlet_far_io.c (messages), inlet_far_join.c
- * (joining) and inlet_far_dial.c (attempts to connect) share. */
+/* Declarations that inlet_far.c (steps), inlet_far_ask.c (values), inlet_far_io.c (messages),
+ * inlet_far_join.c (joining) and inlet_far_dial.c (attempts to connect) share. */
 #ifndef STREAM_INLET_FAR_PRIVATE_H
 #define STREAM_INLET_FAR_PRIVATE_H
 
@@ -38,15 +38,16 @@ struct inlet_far_load {
     uint64_t steps, bytes;
 };
 
+#define INLET_FAR_NO_VAR UINT32_MAX
+
 /* A request for values. */
 struct inlet_far_pending {
-    bool open;
     uint64_t number; /* of the step */
+    uint32_t var;    /* the variable whose value is requested, or INLET_FAR_NO_VAR */
     uint64_t len;
-    unsigned char *to; /* NULL: the response is discarded */
-    bool packed;       /* the response goes to `packed`, and then to the box */
-    struct stream_part part;
+    unsigned char *to; /* NULL: the response is discarded, or it is unpacked to `box`: */
     void *box;
+    struct stream_part part;
     struct far_msg msg; /* the request, for the case that it has to be sent again */
     uint8_t payload[FAR_BOX_MAX];
 };
@@ -97,8 +98,11 @@ struct inlet_far {
     struct knock_claim claim; /* the last, if there was one (`claims`) */
     bool claims;
 
-    struct inlet_far_pending pending;
-    unsigned char *packed;
+    struct inlet_far_pending *pending; /* requests without response: a ring */
+    unsigned pending_room;             /* a power of two */
+    unsigned pending_first;            /* the oldest */
+    unsigned npending;
+    unsigned char *packed; /* the response that comes, until it is whole */
     uint64_t packed_room;
 
     /* inlet_far_join.c: */
@@ -161,6 +165,18 @@ int inlet_far_say(inlet_far_t *f, const struct far_msg *m, const void *payload);
 /* Say that a step was released.  `later`: it can wait until more is said; inlet_far_push() sends
  * it. */
 void inlet_far_say_release(inlet_far_t *f, const struct inlet_far_step *st, bool later);
-void inlet_far_push(inlet_far_t *f);
+/* Send a request for values; it can wait as well. */
+int inlet_far_say_question(inlet_far_t *f, const struct inlet_far_pending *p);
+
+/* The request number `i` of those without response, from the oldest one on. */
+struct inlet_far_pending *inlet_far_pending(inlet_far_t *f, unsigned i);
+void inlet_far_pending_pop(inlet_far_t *f);
+/* Discard the responses to requests of this step, or of all steps (0), that are still to come. */
+void inlet_far_ask_drop(inlet_far_t *f, uint64_t number);
+/* FAR_DATA comes: 0, or -1: it is not what was requested; its bytes have come. */
+int inlet_far_data_begin(inlet_far_t *f);
+void inlet_far_data_ready(inlet_far_t *f);
+/* The error message when no more steps come: -1. */
+int inlet_far_ended(const inlet_far_t *f, errmsg_t *err);
 
 #endif

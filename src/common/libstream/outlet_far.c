@@ -15,9 +15,9 @@
  *    admitted    messages                answered; anything that a reader does not say: closed
  *    lost        a hello that resumes    the connection is that by which the hello has come
  *
- * Small messages are gathered in `out`, and sent together.  Large data (`bulk`: the table of a
- * step, values) are sent from the memory of steps, in their order there: as one run, as many runs
- * of a box (writev), or, if these are short, copied to `out` in turn.
+ * Small messages and values are gathered in `out`, and sent together.  Large data (`bulk`: the
+ * table of a step, values) are sent from the memory of steps, in their order there: as one run, as
+ * many runs of a box (writev), or, if these are short, copied to `out` in turn.
  *
  * Invariants:
  *  1. held[number % LANE_SLOTS] is a step that was taken from the lane under this number and not
@@ -64,6 +64,13 @@
 struct held {
     struct lane_item item; /* number 0: unused */
     bool released;         /* by the reader, before all data that it had requested were sent */
+    unsigned asked;        /* requests for its values that wait */
+};
+
+/* A request for values. */
+struct question {
+    struct far_msg msg;
+    uint8_t payload[FAR_BOX_MAX];
 };
 
 /* Bytes of a step that are being sent. */
@@ -100,16 +107,16 @@ struct outlet_far {
     bool take;         /* the reader has requested a step, */
     bool wait;         /* or for the next one */
     bool ended;
-    void *memory; /* the page of the lane, `held` and `out` */
+    void *memory; /* the page of the lane, `held`, `questions` and `out` */
     struct held *held;
     unsigned nheld;
     uint64_t taken;  /* number of the last step that was taken from the lane */
     uint64_t redo;   /* after a loss: held steps from this number on are announced again, */
     uint64_t before; /* and up to this one, the reader releases those that it does not hold */
-    bool question;   /* the outstanding request for values: */
-    struct far_msg msg;
-    uint8_t payload[FAR_BOX_MAX];
-    block_t *block; /* of the last step in which a box was requested */
+    struct question *questions; /* a ring of FAR_QUESTIONS, of which `nquestions` wait, */
+    unsigned nquestions;
+    unsigned question; /* and this one is the next */
+    block_t *block;    /* of the last step in which a box was requested */
     uint64_t block_number;
     unsigned char *first; /* first bytes of the last FAR_STEP */
     uint64_t first_len;
@@ -122,7 +129,8 @@ struct outlet_far {
 
 static size_t memory_size(void)
 {
-    return lane_page_size() + LANE_SLOTS * sizeof(struct held) + OUT;
+    return lane_page_size() + LANE_SLOTS * sizeof(struct held) +
+           FAR_QUESTIONS * sizeof(struct question) + OUT;
 }
 
 struct outlet_far *outlet_far_create(int fd)
@@ -248,7 +256,7 @@ static void announce(outlet_t *o, struct outlet_far *f, const struct lane_item *
 }
 
 /* Begin to send the elements of a box. */
-static int box_of(outlet_t *o, struct outlet_far *f, const struct held *h)
+static int box_of(outlet_t *o, struct outlet_far *f, const struct held *h, const struct question *q)
 {
     static const struct stream_want want;
     const unsigned char *data = o->base + h->item.off;
@@ -262,12 +270,12 @@ static int box_of(outlet_t *o, struct outlet_far *f, const struct held *h)
         f->block = block_read(data, h->item.len, NULL);
         f->block_number = f->block ? h->item.number : 0;
     }
-    if (!f->block || !(v = block_at(f->block, f->msg.step)) ||
+    if (!f->block || !(v = block_at(f->block, q->msg.step)) ||
         !(a = stream_array_decode(v->desc, v->desc_len, NULL)))
         return -1;
     if (stream_array_count(a) == 1 && stream_array_shape(a)->kind == STREAM_GLOBAL &&
         stream_array_piece(a, 0).elems * stream_array_shape(a)->elem == v->len &&
-        stream_select_decode(stream_array_shape(a), f->payload, f->msg.payload, &box, NULL) == 0)
+        stream_select_decode(stream_array_shape(a), q->payload, q->msg.payload, &box, NULL) == 0)
         ok = stream_select_piece(a, 0, &box, &want, &f->bulk.part);
     stream_array_destroy(a);
     f->bulk.box = true;
@@ -279,29 +287,45 @@ static int box_of(outlet_t *o, struct outlet_far *f, const struct held *h)
     return ok ? 0 : -1;
 }
 
-/* Begin to answer the request for values.  -1: the request is invalid. */
+/* Note a request for values.  -1: it is invalid. */
+static int question_add(struct outlet_far *f, const struct far_msg *m)
+{
+    struct question *q = &f->questions[(f->question + f->nquestions) % FAR_QUESTIONS];
+    struct held *h = held_find(f, m->number);
+
+    if (!h || h->released || f->nquestions == FAR_QUESTIONS)
+        return -1;
+    f->nquestions++;
+    h->asked++;
+    q->msg = *m;
+    memcpy(q->payload, f->in + FAR_HEAD_LEN, m->payload);
+    return 0;
+}
+
+/* Begin to answer the oldest request for values.  -1: the request is invalid. */
 static int question(outlet_t *o, struct outlet_far *f)
 {
-    const struct held *h = held_find(f, f->msg.number);
-    struct far_msg m = {.type = FAR_DATA, .number = f->msg.number};
+    const struct question *q = &f->questions[f->question];
+    struct held *h = held_find(f, q->msg.number);
+    struct far_msg m = {.type = FAR_DATA, .number = q->msg.number};
 
-    if (!h)
-        return -1;
-    if (f->msg.type == FAR_BOX) {
-        if (box_of(o, f, h) < 0)
+    INVARIANT(1, h && h->asked > 0);
+    if (q->msg.type == FAR_BOX) {
+        if (box_of(o, f, h, q) < 0)
             return -1;
     } else {
-        if (f->msg.step > h->item.len || f->msg.len > h->item.len - f->msg.step)
+        if (q->msg.step > h->item.len || q->msg.len > h->item.len - q->msg.step)
             return -1;
         f->bulk.box = false;
-        f->bulk.p = o->base + h->item.off + f->msg.step;
-        f->bulk.left = f->msg.len;
+        f->bulk.p = o->base + h->item.off + q->msg.step;
+        f->bulk.left = q->msg.len;
     }
-    INVARIANT(1, h->item.number == f->msg.number);
     m.len = f->bulk.left;
     put_msg(f, &m);
     f->bulk.number = m.number;
-    f->question = false;
+    h->asked--;
+    f->nquestions--;
+    f->question = (f->question + 1) % FAR_QUESTIONS;
     pthread_mutex_lock(&o->lock);
     o->stats.asked += m.len;
     pthread_mutex_unlock(&o->lock);
@@ -423,8 +447,26 @@ static void bulk_end(struct outlet_far *f)
     struct held *h = held_find(f, f->bulk.number);
 
     f->bulk.number = 0;
-    if (h && h->released)
+    if (h && h->released && h->asked == 0)
         release(f, h);
+}
+
+/* Copy short data to `out`, so that many answers are sent together. */
+static void copy_short(struct outlet_far *f)
+{
+    struct bulk *b = &f->bulk;
+    bool few = b->left <= WHOLE && b->left <= OUT - f->out_len;
+
+    if (b->number == 0)
+        return;
+    if (b->box && (stream_copy_run(&b->part) < SHORT || (few && b->n == 0)))
+        copy_runs(f);
+    else if (!b->box && few) {
+        put(f, b->p, b->left);
+        b->left = 0;
+    }
+    if (b->left == 0)
+        bulk_end(f);
 }
 
 /* Gather the data to send: `iov` has RUNS + 1 elements.  Returns the number of elements; 0:
@@ -436,19 +478,14 @@ static int gather(outlet_t *o, struct outlet_far *f, struct iovec *iov)
 
     if (f->out_at == f->out_len)
         f->out_at = f->out_len = 0;
+    copy_short(f);
     while (b->number == 0 && OUT - f->out_len >= WHOLE + 2 * FAR_HEAD_LEN) {
-        if (f->question) {
+        if (f->nquestions > 0) {
             if (question(o, f) < 0)
                 return -1;
         } else if (!next(o, f))
             break;
-        if (b->number > 0 && b->left == 0)
-            bulk_end(f);
-    }
-    if (b->number > 0 && b->box && stream_copy_run(&b->part) < SHORT) {
-        copy_runs(f);
-        if (b->left == 0)
-            bulk_end(f);
+        copy_short(f);
     }
     if (f->out_len > f->out_at)
         iov[n++] = (struct iovec){f->out + f->out_at, f->out_len - f->out_at};
@@ -570,7 +607,7 @@ static int message(outlet_t *o, struct outlet_conn *c, const struct far_msg *m)
         if (!h || h->released)
             return -1;
         h->released = true;
-        if (m->number != f->bulk.number && !(f->question && m->number == f->msg.number))
+        if (m->number != f->bulk.number && h->asked == 0)
             release(f, h);
         o->progress = clock_now();
         return 0;
@@ -582,12 +619,7 @@ static int message(outlet_t *o, struct outlet_conn *c, const struct far_msg *m)
         pthread_mutex_unlock(&o->lock);
         return 0;
     default: /* FAR_BYTES, FAR_BOX */
-        if (f->question)
-            return -1;
-        f->question = true;
-        f->msg = *m;
-        memcpy(f->payload, f->in + FAR_HEAD_LEN, m->payload);
-        return 0;
+        return question_add(f, m);
     }
 }
 
@@ -648,7 +680,8 @@ static int lane_open(struct outlet_conn *c)
         return -1;
     f->memory = p;
     f->held = (void *)((char *)p + lane_page_size());
-    f->out = (unsigned char *)(f->held + LANE_SLOTS);
+    f->questions = (void *)(f->held + LANE_SLOTS);
+    f->out = (unsigned char *)(f->questions + FAR_QUESTIONS);
     return (c->lane = lane_tx_create(p)) && (f->rx = lane_rx_create(p)) ? 0 : -1;
 }
 
@@ -841,13 +874,15 @@ void outlet_far_lose(outlet_t *o, struct outlet_conn *c)
     epoll_ctl(o->epoll_fd, EPOLL_CTL_DEL, far_link_fd(f->link), NULL);
     far_link_destroy(f->link);
     f->link = NULL;
-    f->cut = f->more = f->want_out = f->take = f->wait = f->question = f->ended = false;
+    f->cut = f->more = f->want_out = f->take = f->wait = f->ended = false;
+    f->nquestions = 0;
     f->until = clock_now() + o->far.silence / 2;
     f->got = f->out_at = f->out_len = 0;
     f->bulk.number = f->behind.number = f->pin = 0;
     free(f->first);
     f->first = NULL;
     for (size_t i = 0; i < LANE_SLOTS; i++) {
+        f->held[i].asked = 0;
         if (f->held[i].item.number > 0 && f->held[i].released)
             release(f, &f->held[i]);
     }

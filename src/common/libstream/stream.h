@@ -374,13 +374,13 @@ int flux_stream_get_box(flux_stream_t *s, const char *var, const uint64_t *start
                         const uint64_t *count, const uint64_t *stride, void *buf, size_t size,
                         errmsg_t *err);
 
-/* Several requests at once: schedule each, and perform them all.  Writers on other hosts send at
- * the same time, each of them one part after the other.  `writer`: FLUX_STREAM_ALL for a box of a
- * global array, as flux_stream_get_box() has it; or a rank, for the piece of this writer, or its
- * own array, in which case `start` and `count` are NULL, and the strides count from its first
- * element on. `box` NULL: all of it.  `buf` belongs to the caller; its elements are there when
- * flux_stream_perform() has returned 0, and nothing is written to it after that call, or after
- * flux_stream_end_step(), which forgets what was not performed.
+/* Several requests at once: schedule each, and perform them all.  Writers on other hosts are asked
+ * for all parts that they have in one exchange, and send at the same time.  `writer`:
+ * FLUX_STREAM_ALL for a box of a global array, as flux_stream_get_box() has it; or a rank, for the
+ * piece of this writer, or its own array, in which case `start` and `count` are NULL, and the
+ * strides count from its first element on.  `box` NULL: all of it.  `buf` belongs to the caller;
+ * its elements are there when flux_stream_perform() has returned 0, and nothing is written to it
+ * after that call, or after flux_stream_end_step(), which forgets what was not performed.
  *
  * flux_stream_schedule(): 0, or -1 with an error message and the errors of flux_stream_inquire(),
  * EINVAL, ERANGE, ENOBUFS (see flux_stream_get_box()), or E2BIG (4096 are scheduled); then it is

@@ -3,8 +3,8 @@
  * A request names a variable, a part of it, and the memory for its elements.  It is checked when it
  * is scheduled, as far as that needs nothing but the descriptions in the step.  Performing copies
  * what is on this host; writers on other hosts are asked before the first answer is awaited, so
- * that they send at the same time.  A writer that has several parts to send is asked for the next
- * one when it has sent the one before (inlet_far.c).
+ * that they send at the same time.  What one writer has to send is requested together, in one
+ * exchange for all parts (inlet_far_ask.c).
  *
  * A part of one writer is its piece of a global array, which is a box of that; or its own array,
  * which is fetched whole, into its place in the step, and copied from there.
@@ -187,20 +187,28 @@ static int part_ask(flux_stream_t *s, const stream_array_t *a, const char *var,
     return inlet_ask(f.in, f.step, &f.val, box, part, buf, err);
 }
 
-static size_t parts(const struct stream_request *r)
+/* Request what one writer has, as a whole.  0, or -1. */
+static int own_ask(flux_stream_t *s, const struct stream_request *r, errmsg_t *err)
 {
-    return r->own ? 0 : stream_select_count(r->sel);
+    struct stream_found f;
+    int rc = stream_reader_find(s, r->writer, r->var, &f, err);
+
+    return rc <= 0 ? rc : inlet_ask_value(f.in, f.step, &f.val, err); /* own_copy() misses it */
 }
 
 /* Ask for all parts of a request, and count those that were asked for.  0, or -1. */
 static int request_ask(flux_stream_t *s, const struct stream_request *r, size_t *asked,
                        errmsg_t *err)
 {
-    stream_array_t *a = r->array ? r->array : stream_global_array(s, r->var, err);
+    stream_array_t *a;
 
-    if (!a)
+    if (r->own) {
+        *asked = 1;
+        return own_ask(s, r, err);
+    }
+    if (!(a = r->array ? r->array : stream_global_array(s, r->var, err)))
         return -1;
-    for (size_t i = 0; i < parts(r); i++) {
+    for (size_t i = 0; i < stream_select_count(r->sel); i++) {
         ++*asked;
         if (part_ask(s, a, r->var, &r->box, stream_select_part(r->sel, i), r->buf, err) < 0)
             return -1;
@@ -226,12 +234,23 @@ static int own_copy(flux_stream_t *s, const struct stream_request *r, errmsg_t *
     return 0;
 }
 
+static size_t parts(const struct stream_request *r)
+{
+    return stream_select_count(r->sel);
+}
+
+/* Where a part was asked for: the writer of the step, which may have been restarted since. */
+static inlet_t *part_inlet(const flux_stream_t *s, const struct stream_request *r, size_t i)
+{
+    return s->sources[stream_select_part(r->sel, i)->rank].from;
+}
+
 /* Await the answers to the parts that were asked for; or, after an error, forget them. */
 static int answers(flux_stream_t *s, const struct stream_request *r, size_t asked, int rc,
                    errmsg_t *err)
 {
     for (size_t i = 0; i < asked; i++) {
-        inlet_t *in = s->sources[stream_select_part(r->sel, i)->rank].in;
+        inlet_t *in = part_inlet(s, r, i);
 
         if (rc == 0)
             rc = inlet_answer(in, err);
@@ -265,13 +284,17 @@ static int count(flux_stream_t *s, const struct stream_request *r, errmsg_t *err
 static int run(flux_stream_t *s, const struct stream_request *r, size_t n, errmsg_t *err)
 {
     size_t begun = 0;
-    size_t asked = 0;
+    size_t asked = 0; /* parts of the last request */
     int missing = 0;
     int rc = 0;
 
     for (; rc == 0 && begun < n; begun++) {
         asked = 0;
         rc = request_ask(s, &r[begun], &asked, err);
+    }
+    for (size_t i = 0; rc == 0 && i < begun; i++) {
+        for (size_t k = 0; k < parts(&r[i]); k++)
+            inlet_push(part_inlet(s, &r[i], k));
     }
     for (size_t i = 0; i < begun; i++) {
         rc = answers(s, &r[i], i + 1 < begun ? parts(&r[i]) : asked, rc, err);

@@ -33,8 +33,8 @@ static unsigned char secret[FAR_KEY_LEN] = "what the module has told";
 #define ROWS 500
 #define COLUMNS 400
 
-/* A step with a number and a global array, of which this writer has all. */
-static void put_array(outlet_t *o, uint64_t step, enum stream_memory memory)
+/* The table of a step with a number and a global array, of which this writer has all. */
+static block_t *array_block(enum stream_memory memory)
 {
     struct stream_shape shape = {.name = "T",
                                  .kind = STREAM_GLOBAL,
@@ -44,18 +44,27 @@ static void put_array(outlet_t *o, uint64_t step, enum stream_memory memory)
                                  .ndims = 2,
                                  .extents = {ROWS, COLUMNS}};
     uint64_t none[] = {0, 0};
-    stream_array_t *a = stream_array_create(&shape, &err);
+    stream_array_t *a = stream_array_create(&shape, NULL);
     block_t *b = block_create();
     uint8_t desc[BLOCK_DESC_MAX];
-    double *t;
-    void *buf;
 
-    ck_assert_int_eq(stream_array_add(a, 0, none, shape.extents, &err), 0);
-    ck_assert_int_eq(stream_array_seal(a, &err), 0);
+    ck_assert_int_eq(stream_array_add(a, 0, none, shape.extents, NULL), 0);
+    ck_assert_int_eq(stream_array_seal(a, NULL), 0);
     stream_array_encode(a, desc);
     ck_assert_int_eq(block_add(b, "n", NULL, 0, 8), 0);
     ck_assert_int_eq(
         block_add(b, "T", desc, stream_array_encoded(a), ROWS * COLUMNS * sizeof(double)), 0);
+    stream_array_destroy(a);
+    return b;
+}
+
+/* Such a step. */
+static void put_array(outlet_t *o, uint64_t step, enum stream_memory memory)
+{
+    block_t *b = array_block(memory);
+    double *t;
+    void *buf;
+
     ck_assert_msg(outlet_begin(o, step, block_size(b), -1., &buf, &err) == 0, "%s", err.text);
     block_write(b, buf);
     t = (double *)((char *)buf + block_at(b, 1)->off);
@@ -63,7 +72,6 @@ static void put_array(outlet_t *o, uint64_t step, enum stream_memory memory)
         t[i] = (double)(step * 1000000 + i);
     ck_assert_int_eq(outlet_commit(o, block_size(b)), 0);
     block_destroy(b);
-    stream_array_destroy(a);
 }
 
 /* The box of a step, copied the way that stream_schedule.c does it. */
@@ -199,6 +207,65 @@ START_TEST(questions)
     ck_assert_uint_le(stats(o).asked, 5 * v.len + 64 + 64);
     block_destroy(b);
     stream_array_destroy(a);
+    inlet_destroy(i);
+    outlet_destroy(o);
+}
+END_TEST
+
+/* More requests than may be open at a time, in rows and in columns, are answered in their order;
+ * some may be forgotten, with or without the step. */
+START_TEST(questions_many)
+{
+    static const struct stream_want want;
+    static double to[3 * FAR_QUESTIONS][ROWS];
+    struct inlet_step s[2];
+    struct inlet_value v;
+    stream_array_t *a;
+    block_t *b;
+    outlet_t *o;
+    inlet_t *i;
+
+    ends_way = (enum way)_i;
+    o = writer(0., 0);
+    i = reader(o, "block", 0);
+    put_array(o, 0, STREAM_ROWS);
+    put_array(o, 1, STREAM_ROWS);
+    ck_assert_int_eq(inlet_next(i, 30., &s[0], &err), 1);
+    ck_assert_int_eq(inlet_next(i, 30., &s[1], &err), 1);
+    b = block_read(s[0].data, s[0].len, &err);
+    v = (struct inlet_value){1, block_at(b, 1)->off, block_at(b, 1)->len};
+    a = stream_array_decode(block_at(b, 1)->desc, block_at(b, 1)->desc_len, &err);
+    for (unsigned round = 0; round < 3; round++) {
+        for (unsigned k = 0; k < 3 * FAR_QUESTIONS; k++) {
+            const struct stream_box column = {2, {0, k}, {1 + k, 2}, {1, 3}};
+            const struct stream_box row = {2, {k, 0}, {1, 300}, {1, 1}};
+            const struct stream_box *box = k % 2 ? &column : &row;
+            struct stream_part part;
+
+            to[k][1] = -1.;
+            ck_assert(stream_select_piece(a, 0, box, &want, &part));
+            ck_assert_int_eq(inlet_ask(i, &s[k % 3 == 0], &v, box, &part, to[k], &err), 0);
+        }
+        if (round == 1)
+            inlet_forget(i);
+        else if (round == 2) {
+            ck_assert_int_eq(inlet_release(i, &s[1]), 0);
+            ck_assert_int_eq(inlet_ask_value(i, &s[0], &v, &err), 0);
+            ck_assert_int_eq(inlet_ask_value(i, &s[0], &v, &err), 0);
+        }
+        ck_assert_msg(inlet_answer(i, &err) == 0, "%s", err.text);
+        for (unsigned k = 0; k < 3 * FAR_QUESTIONS && round != 1; k++) {
+            if (round == 0 || k % 3)
+                ck_assert_double_eq(to[k][1], (k % 3 == 0 ? 1e6 : 0.) + /* the second element */
+                                                  (k % 2 ? k + 3 : k * COLUMNS + 1));
+        }
+    }
+    ck_assert_int_eq(inlet_fetch(i, &s[0], &v, &err), 0); /* it is there */
+    ck_assert_mem_eq((const char *)s[0].data + v.off + 8, &(double){1.}, 8);
+    ck_assert_int_eq(inlet_release(i, &s[0]), 0);
+    wait_live(o, 0);
+    stream_array_destroy(a);
+    block_destroy(b);
     inlet_destroy(i);
     outlet_destroy(o);
 }
@@ -692,28 +759,112 @@ START_TEST(talkers)
 }
 END_TEST
 
-/* A writer that says what a writer does not say, to a reader that is joined. */
-static void *lie(void *arg)
+/* Accept a reader, as a writer does, and return its connection. */
+static int receive(int l)
 {
-    int l = *(int *)arg;
     int fd = accept(l, NULL, NULL);
     unsigned char greeting[FAR_GREETING_LEN];
     unsigned char hello[FAR_HELLO_LEN];
     unsigned char welcome[FAR_WELCOME_LEN];
     struct far_welcome w = {0};
-    unsigned char c;
 
     far_greeting_make(greeting);
     ck_assert_int_eq(send(fd, greeting, sizeof(greeting), MSG_NOSIGNAL), sizeof(greeting));
     ck_assert_int_eq(recv(fd, hello, sizeof(hello), MSG_WAITALL), sizeof(hello));
     far_welcome_make(welcome, &w, secret, hello);
     ck_assert_int_eq(send(fd, welcome, sizeof(welcome), MSG_NOSIGNAL), sizeof(welcome));
+    return fd;
+}
+
+/* A writer that says what a writer does not say, to a reader that is joined. */
+static void *lie(void *arg)
+{
+    int fd = receive(*(int *)arg);
+    unsigned char c;
+
     ck_assert_int_eq(send(fd, (int *)arg + 1, FAR_HEAD_LEN, MSG_NOSIGNAL), FAR_HEAD_LEN);
     while (recv(fd, &c, 1, 0) > 0)
         ;
     close(fd);
     return NULL;
 }
+
+#define TOGETHER 8 /* questions */
+#define ANSWER 24
+
+/* A writer that answers when it has been asked TOGETHER questions, each for 3 elements. */
+static void *patient(void *arg)
+{
+    struct {
+        unsigned char head[FAR_HEAD_LEN];
+        unsigned char box[48];
+    } q[TOGETHER];
+    const struct far_msg data = {.type = FAR_DATA, .number = 1, .len = ANSWER};
+    unsigned char answer[FAR_HEAD_LEN + ANSWER] = {0};
+    block_t *b = array_block(STREAM_ROWS);
+    struct far_msg step = {.type = FAR_STEP, .number = 1};
+    unsigned char head[FAR_HEAD_LEN];
+    char *table;
+    int fd;
+
+    step.len = block_size(b);
+    table = calloc(1, step.len);
+    block_write(b, table);
+    step.payload = (uint32_t)block_head_size(table, step.len);
+    fd = receive(*(int *)arg);
+    far_msg_encode(&step, head);
+    ck_assert_int_eq(send(fd, head, sizeof(head), MSG_NOSIGNAL), sizeof(head));
+    ck_assert_int_eq(send(fd, table, step.payload, MSG_NOSIGNAL), step.payload);
+    ck_assert_int_eq(recv(fd, q, sizeof(q), MSG_WAITALL), sizeof(q));
+    far_msg_encode(&data, answer);
+    for (unsigned k = 0; k < TOGETHER; k++)
+        ck_assert_int_eq(send(fd, answer, sizeof(answer), MSG_NOSIGNAL), sizeof(answer));
+    while (recv(fd, head, 1, 0) > 0)
+        ;
+    close(fd);
+    free(table);
+    block_destroy(b);
+    return NULL;
+}
+
+/* What a writer is asked before an answer is awaited goes in one exchange. */
+START_TEST(questions_together)
+{
+    static const struct stream_want want;
+    static const struct stream_box box = {2, {7, 0}, {1, 3}, {1, 1}};
+    char text[FAR_ADDR_MAX];
+    struct inlet_far_opts far = {.address = text, .secret = secret};
+    int l = far_addr_listen("127.0.0.1", NULL, text, &err);
+    double to[TOGETHER][3] = {{1.}};
+    struct inlet_step s;
+    struct knock_want w;
+    struct inlet_value v;
+    struct stream_part part;
+    stream_array_t *a;
+    pthread_t t;
+    block_t *b;
+    inlet_t *i;
+
+    ck_assert_int_eq(fcntl(l, F_SETFL, 0), 0);
+    ck_assert_int_eq(pthread_create(&t, NULL, patient, &l), 0);
+    knock_want_init(&w);
+    ck_assert_msg((i = inlet_connect_far(&far, &w, 30., &err)) != NULL, "%s", err.text);
+    ck_assert_int_eq(inlet_next(i, 30., &s, &err), 1);
+    b = block_read(s.data, s.len, &err);
+    v = (struct inlet_value){1, block_at(b, 1)->off, block_at(b, 1)->len};
+    a = stream_array_decode(block_at(b, 1)->desc, block_at(b, 1)->desc_len, &err);
+    ck_assert(stream_select_piece(a, 0, &box, &want, &part));
+    for (unsigned k = 0; k < TOGETHER; k++)
+        ck_assert_int_eq(inlet_ask(i, &s, &v, &box, &part, to[k], &err), 0);
+    ck_assert_msg(inlet_answer(i, &err) == 0, "%s", err.text);
+    ck_assert_double_eq(to[0][0], 0.);
+    stream_array_destroy(a);
+    block_destroy(b);
+    inlet_destroy(i);
+    pthread_join(t, NULL);
+    close(l);
+}
+END_TEST
 
 /* A writer that resets two connections, and refuses who comes by the third. */
 static void *hang_up(void *arg)
@@ -867,7 +1018,7 @@ int main(void)
 {
     const TTest *const tcp[] = {questions,   policy,    releases,    lingers, evicted,
                                 writer_dies, strangers, late_member, talkers, clocks};
-    const TTest *const once[] = {crowd, unheard, liars};
+    const TTest *const once[] = {crowd, unheard, liars, questions_together};
     TCase *tc = tcase_create("far");
 
     tcase_set_timeout(tc, 60);
@@ -876,6 +1027,7 @@ int main(void)
     for (size_t i = 0; i < sizeof(tcp) / sizeof(tcp[0]); i++)
         tcase_add_loop_test(tc, tcp[i], TCP, WAYS);
     tcase_add_loop_test(tc, addresses_taken, 0, 3);
+    tcase_add_loop_test(tc, questions_many, 0, WAYS);
     tcase_add_loop_test(tc, slices, 0, 2 * WAYS);
     return run_case("far", tc);
 }
