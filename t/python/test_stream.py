@@ -701,6 +701,25 @@ gc.collect()
             self.fails(errno.ERANGE, step.read_into, "G", box, (5, 0), (2, 2))
             self.assertRaises(ValueError, step.read_into, "G", box, (5,), (2,))
             self.assertRaises(BufferError, step.read_into, "G", b"1234", (0, 0), (2, 2))
+            several = [bytearray(4), bytearray(12), bytearray(2), bytearray(4)]
+            step.schedule("G", (2, 1), (2, 2), (2, 2), buffer=several[0])
+            step.schedule("G", writer=1, buffer=several[1])
+            step.schedule("G", stride=(3, 2), writer=0, buffer=several[2])
+            step.schedule("L", writer=1, buffer=several[3])
+            self.fails(errno.ENOBUFS, step.schedule, "G", buffer=bytearray(3))
+            self.fails(errno.EINVAL, step.schedule, "G", (0, 0), (1, 1), writer=1, buffer=box)
+            self.assertRaises(ValueError, step.schedule, "G", (5,), (2,), buffer=box)
+            step.perform()
+            self.assertEqual(list(several[0]), [9, 11, 17, 19])
+            self.assertEqual(list(several[1]), list(range(12, 24)))
+            self.assertEqual(list(several[2]), [0, 2])
+            self.assertEqual(list(array.array("i", several[3])), [1])
+            step.perform()  # nothing
+            late = bytearray(24)
+            step.schedule("G", buffer=late)
+            steps.end_step()
+            self.fails(errno.EINVAL, step.perform)
+            self.assertEqual(late, bytearray(24))
         for out in outs:
             out.close()
 
@@ -805,6 +824,12 @@ gc.collect()
             self.fails(errno.EINVAL, step.read, "one")
             for name in ("G", "GF"):
                 self.assertTrue((step.read(name) == made).all())
+                whole, some = step.schedule(name), step.schedule(name, (1, 0, 2), (2, 3, 1))
+                rows = step.schedule(name, stride=(2, 1, 1), writer=0)
+                step.perform()
+                self.assertTrue((whole == made).all())
+                self.assertTrue((some == made[1:3, 0:3, 2:3]).all())
+                self.assertTrue((rows == made[::2]).all())
                 for part in (
                     numpy.s_[1:3, ::2, 1:5:3],
                     numpy.s_[-1],

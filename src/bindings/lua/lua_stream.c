@@ -6,6 +6,7 @@
  *    r = h:stream_reader(name [, options])    r:begin_step([timeout])     r:end_step()
  *    r:steps([timeout])                       r:vars([rank])              r:inquire(variable [,
  *    rank]) r:get(variable [, rank [, options]])     r:read(variable [, start, count [, stride]])
+ *    r:schedule(variable [, start, count [, stride [, options]]])             r:perform()
  *    r:format(variable)
  *    r:pinned([rank])     r:writers()   r:step()     r:epoch()     r:close()
  *
@@ -28,10 +29,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libstream/stream.h"
 #include "libtransform/tarray_lua.h"
 #include "libutil/hmap.h"
-#include "lua_private.h"
+#include "lua_stream.h"
 #include "libtransform/record_lua.h"
 
 _Static_assert(TARRAY_DIMS == FLUX_STREAM_DIMS_MAX, "one limit");
@@ -49,6 +49,7 @@ struct lflux_stream {
     struct list_node node; /* in lflux_handle.streams */
     struct value *values;
     hmap_t *formats; /* of records, by their text; NULL: none */
+    struct lflux_requests requests;
     bool begun;
     bool busy;  /* a call is under way */
     bool ended; /* during that call */
@@ -73,6 +74,7 @@ static void stream_end(struct lflux_stream *ls)
     flux_stream_close(ls->s);
     ls->s = NULL;
     forget_values(ls);
+    lflux_requests_clear(&ls->requests);
     hmap_destroy(ls->formats);
     ls->formats = NULL;
     list_remove(&ls->node);
@@ -161,6 +163,7 @@ static int stream_open(lua_State *L, const char *class, enum flux_stream_mode mo
     ls->lh = lh;
     lflux_hold(lh);
     list_init(&ls->node);
+    lflux_requests_init(&ls->requests);
     lua_pushvalue(L, 1);
     lua_setuservalue(L, -2);
     list_append(&lh->streams, &ls->node);
@@ -573,6 +576,7 @@ static int step_begin(lua_State *L, struct lflux_stream *ls, double timeout)
 
     if (ls->begun)
         flux_stream_end_step(ls->s, 0., NULL);
+    lflux_requests_clear(&ls->requests);
     begin(L, ls, &fr);
     rc = flux_stream_begin_step(ls->s, FLUX_STREAM_NEXT, timeout, &step, &err);
     errnum = errno;
@@ -598,6 +602,7 @@ static int reader_end_step(lua_State *L)
 
     if (flux_stream_end_step(ls->s, 0., &err) < 0)
         return lflux_fail_err(L, errno, &err);
+    lflux_requests_clear(&ls->requests);
     ls->begun = false;
     return lflux_true(L);
 }
@@ -689,8 +694,7 @@ static int reader_inquire(lua_State *L)
     return 1;
 }
 
-/* Elements: one, or a table. */
-static int push_elements(lua_State *L, const struct tarray *a)
+int lflux_push_elements(lua_State *L, const struct tarray *a)
 {
     if (a->ndims == 0) {
         tarray_lua_push(L, a, 0);
@@ -781,11 +785,10 @@ static int reader_get(lua_State *L)
     if (tarray_finish(&a) < 0 || tarray_size(&a) != len)
         return lflux_fail(L, EPROTO,
                           "variable '%s' has another number of bytes than its writer says", var);
-    return push_elements(L, &a);
+    return lflux_push_elements(L, &a);
 }
 
-/* The numbers of a table at `arg`, one for each dimension; NULL without it. */
-static uint64_t *dims_at(lua_State *L, int arg, unsigned ndims, uint64_t *out)
+uint64_t *lflux_stream_dims(lua_State *L, int arg, unsigned ndims, uint64_t *out)
 {
     if (lua_isnoneornil(L, arg))
         return NULL;
@@ -807,9 +810,9 @@ static int read_records(lua_State *L, struct lflux_stream *ls, const char *var,
                         const struct flux_stream_info *in)
 {
     uint64_t start[TARRAY_DIMS], count[TARRAY_DIMS], stride[TARRAY_DIMS], n = 1;
-    const uint64_t *counts = dims_at(L, 4, in->ndims, count);
-    const uint64_t *starts = dims_at(L, 3, in->ndims, start);
-    const uint64_t *strides = dims_at(L, 5, in->ndims, stride);
+    const uint64_t *counts = lflux_stream_dims(L, 4, in->ndims, count);
+    const uint64_t *starts = lflux_stream_dims(L, 3, in->ndims, start);
+    const uint64_t *strides = lflux_stream_dims(L, 5, in->ndims, stride);
     const stream_format_t *f;
     errmsg_t err;
     size_t size;
@@ -839,6 +842,7 @@ static int reader_read(lua_State *L)
     uint64_t count[TARRAY_DIMS];
     uint64_t stride[TARRAY_DIMS];
     struct flux_stream_info in;
+    const uint64_t *starts, *strides;
     struct tarray a = {0};
     errmsg_t err;
     void *to;
@@ -853,15 +857,30 @@ static int reader_read(lua_State *L)
         return read_records(L, ls, var, &in);
     a.type = stream_elem_by_name(in.type);
     a.ndims = in.ndims;
-    memcpy(a.count, dims_at(L, 4, in.ndims, count) ? count : in.shape,
+    memcpy(a.count, lflux_stream_dims(L, 4, in.ndims, count) ? count : in.shape,
            in.ndims * sizeof(a.count[0]));
     if (tarray_finish(&a) < 0)
         return lflux_fail(L, E2BIG, "the part of variable '%s' is too large", var);
     a.data = to = lua_newuserdata(L, tarray_size(&a));
-    if (flux_stream_get_box(ls->s, var, dims_at(L, 3, in.ndims, start), a.count,
-                            dims_at(L, 5, in.ndims, stride), to, tarray_size(&a), &err) < 0)
+    starts = lflux_stream_dims(L, 3, in.ndims, start);
+    strides = lflux_stream_dims(L, 5, in.ndims, stride);
+    if (flux_stream_get_box(ls->s, var, starts, a.count, strides, to, tarray_size(&a), &err) < 0)
         return lflux_fail_err(L, errno, &err);
-    return push_elements(L, &a);
+    return lflux_push_elements(L, &a);
+}
+
+static int reader_schedule(lua_State *L)
+{
+    struct lflux_stream *ls = check_reader(L);
+
+    return lflux_schedule(L, ls->s, &ls->requests);
+}
+
+static int reader_perform(lua_State *L)
+{
+    struct lflux_stream *ls = check_reader(L);
+
+    return lflux_perform(L, ls->s, &ls->requests);
 }
 
 static int reader_writers(lua_State *L)
@@ -934,6 +953,8 @@ static const luaL_Reg reader_methods[] = {
     {"format", reader_format},
     {"get", reader_get},
     {"read", reader_read},
+    {"schedule", reader_schedule},
+    {"perform", reader_perform},
     {"writers", reader_writers},
     {"step", reader_step},
     {"epoch", reader_epoch},

@@ -415,6 +415,14 @@ int flux_stream_inquire(flux_stream_t *s, uint32_t writer, const char *var,
 int flux_stream_get_box(flux_stream_t *s, const char *var, const uint64_t *start,
                         const uint64_t *count, const uint64_t *stride, void *buf, size_t size,
                         errmsg_t *err);
+struct flux_stream_box {
+    const uint64_t *start;
+    const uint64_t *count;
+    const uint64_t *stride;
+};
+int flux_stream_schedule(flux_stream_t *s, const char *var, uint32_t writer,
+                         const struct flux_stream_box *box, void *buf, size_t size, errmsg_t *err);
+int flux_stream_perform(flux_stream_t *s, errmsg_t *err);
 const stream_format_t *flux_stream_format(flux_stream_t *s, const char *var, errmsg_t *err);
 int flux_stream_get_records(flux_stream_t *s, uint32_t writer, const char *var,
                             const stream_format_t *f, const void **recs, size_t *n, errmsg_t *err);

@@ -552,6 +552,15 @@ class Recording(StreamReader):
         return self
 
 
+def _box_of(variable: str, ndims: int, start, count, stride) -> List[Any]:
+    lists = []
+    for numbers, what in ((start, "start"), (count, "count"), (stride, "stride")):
+        if numbers is not None and len(numbers) != ndims:
+            raise ValueError(f"{what}: {variable} has {ndims} dimensions")
+        lists.append(ffi.NULL if numbers is None else ffi.new("uint64_t[]", list(numbers)))
+    return lists
+
+
 class Step:
     """A step that a reader has begun: the variables that each writer has put into it.
 
@@ -561,6 +570,7 @@ class Step:
 
     def __init__(self, reader: StreamReader, number: int) -> None:
         self._reader = reader
+        self._scheduled: List[Any] = []  # the buffers of requests that are not performed
         self.number = number
         #: 1, and more after a writer was restarted (flux_stream_epoch(3)); 0 in a recording.
         self.epoch: int = lib.flux_stream_epoch(reader._pointer())
@@ -709,11 +719,7 @@ class Step:
         piece).
         """
         v = self.inquire(variable)
-        lists = []
-        for numbers, what in ((start, "start"), (count, "count"), (stride, "stride")):
-            if numbers is not None and len(numbers) != len(v.shape):
-                raise ValueError(f"{what}: {variable} has {len(v.shape)} dimensions")
-            lists.append(ffi.NULL if numbers is None else ffi.new("uint64_t[]", list(numbers)))
+        lists = _box_of(variable, len(v.shape), start, count, stride)
         err = ffi.new("errmsg_t *")
         name = _c.text(variable, "the variable")
         to = ffi.from_buffer(buffer, require_writable=True)
@@ -744,6 +750,61 @@ class Step:
         flat = numpy.empty(math.prod(shape), dtype)
         self.read_into(variable, flat, start, count, stride)
         return flat.reshape(shape, order="F" if v.columns else "C")
+
+    def schedule(
+        self,
+        variable: str,
+        start: Optional[Sequence[int]] = None,
+        count: Optional[Sequence[int]] = None,
+        stride: Optional[Sequence[int]] = None,
+        *,
+        writer: Optional[int] = None,
+        buffer=None,
+    ):
+        """Request a box of a global array, or with `writer` what this writer has of an array.
+
+        `perform()` gets all that is requested, of each writer on another host in one exchange. The
+        elements are then in the NumPy array that this returns, or in `buffer`, which has to be
+        writable, and which this returns if it is given. With `writer` there is only a `stride`. What
+        is not performed is forgotten when the step is released. FluxError: as `read_into()`; not for
+        records.
+        """
+        v = self.inquire(variable, writer)
+        if v.format:
+            raise make_error(errno.EOPNOTSUPP, f"'{variable}' has records: see read(), records()")
+        lists = _box_of(variable, len(v.shape), start, count, stride)
+        made = None
+        if buffer is None:
+            import numpy
+
+            counts = v.count if writer is not None else v.shape
+            if stride is not None and count is None and writer is not None:
+                counts = tuple(-(-n // max(by, 1)) for n, by in zip(counts, stride))
+            counts = tuple(counts if count is None else count)
+            buffer = numpy.empty(math.prod(counts), v.dtype)
+            made = buffer.reshape(counts, order="F" if v.columns else "C")
+        to = ffi.from_buffer(buffer, require_writable=True)
+        box = ffi.new("struct flux_stream_box *", lists)
+        number = lib.FLUX_STREAM_ALL if writer is None else writer
+        name = _c.text(variable, "the variable")
+        err = ffi.new("errmsg_t *")
+        if lib.flux_stream_schedule(self._pointer(), name, number, box, to, len(to), err) < 0:
+            fail_with(err)
+        self._scheduled.append(to)
+        return buffer if made is None else made
+
+    def perform(self) -> None:
+        """Get all that was requested by `schedule()`.
+
+        After an error nothing is requested any more: FluxError ENODATA (elements are in no piece;
+        all others are there), ECONNRESET (a writer on another host has ended before).
+        """
+        pointer = self._pointer()
+        err = ffi.new("errmsg_t *")
+        rc = lib.flux_stream_perform(pointer, err)
+        self._scheduled.clear()
+        if rc < 0:
+            fail_with(err)
 
     def __getitem__(self, what):
         """`step["T"]`: the bytes of writer 0; `step["T", 0:10, ::2, 5]`: a part of a global array."""

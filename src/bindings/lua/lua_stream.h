@@ -1,0 +1,33 @@
+/* Shared by the files of streams in the Lua binding.  Not installed.
+ *
+ * Thread rules: those of lua_private.h.
+ */
+#ifndef FLUX_LUA_STREAM_H
+#define FLUX_LUA_STREAM_H
+
+#include "libstream/stream.h"
+#include "libtransform/tarray.h"
+#include "lua_private.h"
+
+/* Push elements: one, or a table.  Returns 1. */
+int lflux_push_elements(lua_State *L, const struct tarray *a);
+/* The numbers of a table at `arg`, one for each dimension, in `out`; NULL without it.  Raises an
+ * error. */
+uint64_t *lflux_stream_dims(lua_State *L, int arg, unsigned ndims, uint64_t *out);
+
+/* --- lua_stream_schedule.c --- */
+
+/* What a reader has requested. */
+struct lflux_requests {
+    struct list_node open;
+    lua_Integer nopen;
+    struct list_node done; /* performed, and being given to Lua */
+};
+void lflux_requests_init(struct lflux_requests *rs);
+/* The step, or the stream, has ended. */
+void lflux_requests_clear(struct lflux_requests *rs);
+/* The methods, with the reader at 1. */
+int lflux_schedule(lua_State *L, flux_stream_t *s, struct lflux_requests *rs);
+int lflux_perform(lua_State *L, flux_stream_t *s, struct lflux_requests *rs);
+
+#endif
