@@ -236,6 +236,8 @@ static void has_moved(core_t *c, const struct control_moved *m)
 
         if (!put_back && !core_is_root(c)) /* it lives, though the connection to it was lost here */
             lives_elsewhere(c, m->rank);
+        if (!put_back && sub) /* no event will announce the losses that were reported here */
+            return_settled(c, sub);
         /* A lost rank is put back into its place: its orphans still wait here. */
         if (sub && c->pending && put_back)
             (void)idset_subtract(sub, c->pending);

@@ -641,6 +641,8 @@ char *keys_text(core_t *c, const idset_t *ranks);
 /* Note which of these ranks, a child and all ranks below, need an event that announces their
  * loss. */
 void return_await(core_t *c, struct peer *p, const idset_t *subtree);
+/* The loss of these ranks was announced, or will not be, since they live elsewhere. */
+void return_settled(core_t *c, const idset_t *ranks);
 /* Returns whether it is too early to welcome this child. */
 bool return_must_wait(const core_t *c, const struct peer *p, bool moved);
 void return_runs(core_t *c); /* this broker is up; it may have joined late */

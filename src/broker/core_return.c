@@ -64,8 +64,7 @@ void return_await(core_t *c, struct peer *p, const idset_t *subtree)
     p->await = reported;
 }
 
-/* Note that the loss of ranks has been announced. */
-static void announced(core_t *c, const idset_t *ranks)
+void return_settled(core_t *c, const idset_t *ranks)
 {
     for (uint32_t i = 0; i < c->nchildren; i++) {
         struct peer *p = c->children[i];
@@ -167,7 +166,7 @@ void return_is_down(core_t *c, const idset_t *ranks, bool absent)
     successor_down(c, ranks, absent);
     not_there(c, ranks, absent);
     late_down(c, ranks);
-    announced(c, ranks);
+    return_settled(c, ranks);
     heal_announced(c, ranks);
     heal_heard(c, ranks);
     (void)idset_subtract(c->untold, ranks); /* where they were does not matter */

@@ -286,6 +286,32 @@ START_TEST(has_to_leave)
 }
 END_TEST
 
+/* Rank 2 reports the loss of ranks 3 and 4, which live below rank 1: no event announces it.  Rank 3
+ * is lost there, and comes back below rank 2, which does not wait for an event on rank 4. */
+START_TEST(reported_in_vain)
+{
+    struct cluster *cl = cl_up(5, "chain");
+
+    cl->slow[2][1] = true;
+    core_peer_lost(cl->nodes[2].core, CORE_TREE, 3, "it is silent");
+    cl_sleep(cl, TIMEOUT + 1.);
+    core_peer_lost(cl->nodes[3].core, CORE_TREE, 2, "it is silent");
+    cl_sleep(cl, 2.);
+    cl->slow[2][1] = false;
+    cl_pump(cl);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-4");
+    ck_assert_uint_eq(cl->nodes[3].parent, 1);
+    cl_kill(cl, 3);
+    cl_sleep(cl, 2.);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "3");
+    start_again(cl, 3);
+    cl_sleep(cl, 2.);
+    ck_assert_int_eq(core_state(cl->nodes[3].core), CORE_RUN);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-4");
+    cl_free(cl);
+}
+END_TEST
+
 /* Rank 1 loses its connection to rank 0, and lives for a while.  Then those below it go on below
  * rank 0, and miss no event. */
 START_TEST(cut_above)
@@ -325,6 +351,7 @@ int main(void)
     tcase_add_test(tc, named_late);
     tcase_add_test(tc, named_in_vain);
     tcase_add_test(tc, has_to_leave);
+    tcase_add_test(tc, reported_in_vain);
     tcase_add_test(tc, cut_above);
     return run_case("core_counted", tc);
 }
