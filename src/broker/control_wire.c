@@ -14,6 +14,7 @@ static const struct flux_field hello_fields[] = {
     FLUX_FIELD_STR(struct control_hello, topology, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_INT(struct control_hello, version, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct control_hello, below, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct control_hello, joined, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_U32(struct control_hello, incarnation, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_U32(struct control_hello, move, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct control_hello, keys, FLUX_FIELD_OPTIONAL),
@@ -39,6 +40,7 @@ static const struct flux_field moved_fields[] = {
     FLUX_FIELD_U32(struct control_moved, move, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct control_moved, below, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct control_moved, keys, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct control_moved, joined, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 const struct flux_schema control_moved_schema = FLUX_SCHEMA(struct control_moved, moved_fields);
@@ -96,6 +98,7 @@ static const struct flux_schema last_schema = FLUX_SCHEMA(struct control_number,
 
 static const struct flux_field ready_fields[] = {
     FLUX_FIELD_STR(struct control_text, ranks, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct control_text, again, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct control_text, keys, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
@@ -148,13 +151,15 @@ const struct flux_method control_up[CONTROL_NUP + 1] = {
     [CONTROL_HELLO] = {.topic = "overlay.hello",
                        .request = &hello_schema,
                        .what = "first message of a child, which asks to join; below: it has lost "
-                               "its parent, and these ranks of its subtree are up; keys: the "
-                               "public keys of these, or of the child; guest: it has a parent, "
+                               "its parent, and these ranks of its subtree are up; joined: of "
+                               "these, the ones that no event has announced yet; keys: the "
+                               "public keys of `below`, or of the child; guest: it has a parent, "
                                "and answers to overlay.go; session: that of its welcome"},
     [CONTROL_READY] = {.topic = "overlay.ready",
                        .request = &ready_schema,
-                       .what = "these ranks of the subtree are ready; keys: their public keys, "
-                               "one after the other"},
+                       .what = "these ranks of the subtree are ready; again: of these, those "
+                               "that were up before; keys: their public keys, one after the "
+                               "other"},
     [CONTROL_LOST] = {.topic = "overlay.lost",
                       .request = &lost_schema,
                       .what = "these ranks of the subtree were lost, or have left, as rank by "
@@ -174,7 +179,8 @@ const struct flux_method control_up[CONTROL_NUP + 1] = {
     [CONTROL_MOVED] = {.topic = "overlay.moved",
                        .request = &control_moved_schema,
                        .what = "this rank of the subtree has lost its parent, and has this one "
-                               "now; below: the ranks that are up there"},
+                               "now; below: the ranks that are up there; joined: of these, the "
+                               "ones that no event has announced yet"},
     [CONTROL_EXPECTED] = {.topic = "overlay.expected",
                           .request = &expected_schema,
                           .what = "answer to overlay.expect: from now on, requests for that rank "

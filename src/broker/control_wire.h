@@ -14,7 +14,8 @@ struct control_hello {
     const char *topology;
     int version;
     /* Only of a living broker that has lost its parent; else NULL and 0. */
-    const char *below; /* ranks that are up in its subtree */
+    const char *below;  /* ranks that are up in its subtree ... */
+    const char *joined; /* ... of these, the ones that no event has announced yet; NULL: none */
     uint32_t incarnation;
     uint32_t move;    /* number of this move: a later one has a higher number */
     const char *keys; /* public keys of `below`, or of the child (core_keys.c); NULL: none */
@@ -37,8 +38,9 @@ struct control_moved {
     uint32_t rank;
     uint32_t parent;
     uint32_t move;
-    const char *below; /* ranks that are up in its subtree; NULL: unchanged */
-    const char *keys;  /* their public keys, or overlay.expect: that of `rank`; NULL: none */
+    const char *below;  /* ranks that are up in its subtree; NULL: unchanged */
+    const char *keys;   /* their public keys, or overlay.expect: that of `rank`; NULL: none */
+    const char *joined; /* as in control_hello */
 };
 extern const struct flux_schema control_moved_schema;
 
@@ -83,8 +85,9 @@ struct control_skip {
 struct control_text {
     const char *ranks;
     const char *reason;
-    const char *keys; /* overlay.ready: public keys of `ranks`; NULL: none */
-    bool elsewhere;   /* overlay.refused: another broker may welcome the child, or this one later */
+    const char *keys;  /* overlay.ready: public keys of `ranks`; NULL: none */
+    const char *again; /* overlay.ready: of `ranks`, those that were up before; NULL: none */
+    bool elsewhere; /* overlay.refused: another broker may welcome the child, or this one later */
     /* overlay.lost */
     bool left;       /* they have left in order */
     uint32_t by;     /* the rank that reports this ... */

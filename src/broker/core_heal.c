@@ -68,9 +68,10 @@
  *     before the answer, it is pending itself, and not lost at once.
  *  8. A rank that two brokers report, one as lost and the other as its child, is what the first of
  *     the two reports says where they meet: a report of the loss of a rank that has moved to
- *     another child is ignored, and so is the move of a rank that is lost.  The latter learns of
- *     its loss by the event, or when it is refused as an orphan, and leaves alone: the ranks below
- *     it are pending, and connect to a broker above, as after its death.
+ *     another child is ignored, and so is the move of a rank that is lost, and that it is up there
+ *     (core_stale.c).  The latter learns of its loss by the event, or when it is refused as an
+ *     orphan, and leaves alone: the ranks below it are pending, and connect to a broker above, as
+ *     after its death.
  *
  * Failure: without memory, or without a living ancestor that accepts it, a broker shuts down its
  * subtree, like a broker that has lost its parent for good.
@@ -216,7 +217,7 @@ static idset_t *ranks_below(const core_t *c)
 void heal_hello(core_t *c, struct peer *p)
 {
     struct control_hello h;
-    char *below, *keys;
+    char *below, *keys, *joined;
 
     idset_destroy(c->heal_below);
     c->heal_below = ranks_below(c);
@@ -227,13 +228,16 @@ void heal_hello(core_t *c, struct peer *p)
     join_fill_hello(c, &h);
     h.below = below;
     h.keys = keys = keys_text(c, c->heal_below);
+    h.joined = joined = stale_joined_text(c, c->heal_below);
     h.incarnation = census_incarnation(c, c->cfg.rank);
     h.guest = p == c->second;
     h.session = c->session;
     h.move = moves_next(c);
     overlay_send(c, p, &control_up[CONTROL_HELLO], &h);
+    stale_named(c, c->heal_below, true);
     free(below);
     free(keys);
+    free(joined);
 }
 
 /* Connect to the next ancestor; after the last one, begin again with the first. */
@@ -443,35 +447,54 @@ static int remove_orphans(const core_t *c, uint32_t rank, idset_t *sub, bool pen
     return rc;
 }
 
-/* Remove lost ranks whose place is no longer below this rank: it stood still, or was cut off, and
- * has not heard that they have moved to another broker, which has reported their loss.  Returns -1
- * with ENOMEM. */
-static int drop_outdated(const core_t *c, uint32_t rank, idset_t *fresh)
+/* Remove the ranks that are lost here from those that are up below a rank that has moved, by a
+ * report of this child, which has not heard of that; also from the report that goes upwards.
+ * `text`, `keys`: what the report refers to, to be freed. */
+static void drop_lost(core_t *c, struct peer *p, struct control_moved *m, idset_t *below,
+                      char **text, char **keys)
 {
-    idset_t *gone = idset_intersect(fresh, c->lost);
-    idset_t *own = topology_subtree(overlay_tree(c), rank);
-    int rc = gone && own ? idset_subtract(gone, own) : -1;
+    size_t n = idset_count(below);
+    idset_t *joined = m->joined ? idset_parse(m->joined, NULL) : NULL;
 
-    if (rc == 0)
-        rc = idset_subtract(fresh, gone);
-    idset_destroy(gone);
-    idset_destroy(own);
-    return rc;
+    stale_drop(c, p, below, joined);
+    idset_destroy(joined);
+    if (idset_count(below) == n)
+        return;
+    m->below = *text = idset_format(below, 0);
+    m->keys = *keys = keys_text(c, below);
+    if (!m->below)
+        core_log(c, LOG_ERR, "rank %u is out of memory to report what is below rank %u",
+                 c->cfg.rank, m->rank);
 }
 
-/* Handle a rank that has moved with these ranks below it.  Other ranks of its subtree have been
+/* Ranks below a child are up, and not known to be up here: its reports to the earlier parent may
+ * not have arrived. */
+static void up_again(core_t *c, const idset_t *fresh, const char *joined)
+{
+    idset_t *others = joined ? idset_parse(joined, NULL) : NULL;
+    idset_t *again = others ? idset_difference(fresh, others) : idset_copy(fresh);
+
+    if (!again)
+        core_log(c, LOG_ERR, "rank %u is out of memory to note ready ranks", c->cfg.rank);
+    else if (!idset_empty(fresh))
+        join_ready(c, fresh, again);
+    idset_destroy(again);
+    idset_destroy(others);
+}
+
+/* Handle a rank that has moved with the ranks `below` it.  Other ranks of its subtree have been
  * lost on the way, except orphans of a lost rank that was put back into its place in the shape
  * (invariant 5).  `knows`: this broker knows which of them are pending. */
-static void arrived(core_t *c, uint32_t rank, const idset_t *below, bool knows)
+static void arrived(core_t *c, const struct control_moved *m, const idset_t *below, bool knows)
 {
+    uint32_t rank = m->rank;
     idset_t *sub = topology_subtree(overlay_tree(c), rank);
     idset_t *own = topology_subtree(c->topo, rank);
     idset_t *fresh = idset_difference(below, c->up);
 
     heal_settled(c, below);
-    /* Its reports to the earlier parent may not have arrived here. */
-    if (fresh && drop_outdated(c, rank, fresh) == 0 && !idset_empty(fresh))
-        join_ready(c, fresh);
+    if (fresh)
+        up_again(c, fresh, m->joined);
     if (sub && own && idset_keep(sub, c->up) == 0 && idset_keep(sub, own) == 0 &&
         idset_subtract(sub, below) == 0 && remove_orphans(c, rank, sub, knows) == 0 &&
         !idset_empty(sub))
@@ -483,46 +506,52 @@ static void arrived(core_t *c, uint32_t rank, const idset_t *below, bool knows)
     idset_destroy(fresh);
 }
 
-/* Ignore the move of a lost rank, and what this child reports of it, and refuse its requests, until
- * it has left there (invariant 8). */
-static void deny(core_t *c, struct peer *p, uint32_t rank)
+/* Returns whether this move is that of a lost rank (invariant 8).  If an event has announced the
+ * loss already, the number of the move tells, which is lower than that of its return to its place;
+ * so a move that is only repeated (without `below`) counts as such until then. */
+static bool is_denied(const core_t *c, const struct peer *p, const struct control_moved *m,
+                      const idset_t *below)
 {
-    core_log(c, LOG_NOTICE, "rank %u was lost before it had another parent, and has to leave",
-             rank);
-    if ((!p->denied && !(p->denied = idset_create())) || idset_set(p->denied, rank) < 0)
-        core_log(c, LOG_ERR, "rank %u is out of memory to ignore reports of rank %u", c->cfg.rank,
-                 rank);
+    if (!idset_test(c->lost, m->rank) ||
+        moves_incarnation(m->move) > census_incarnation(c, m->rank))
+        return false;
+    return below ? heal_may_report(c, p->rank, below, true) : !census_is_gone(c, m->rank);
 }
 
 void heal_moved_below(core_t *c, struct peer *p, const struct control_moved *m)
 {
+    struct control_moved out = *m;
     idset_t *ends = idset_create_range(m->rank, m->rank);
     idset_t *below = m->below ? idset_parse(m->below, NULL) : NULL;
+    char *text = NULL, *keys = NULL;
 
     /* Without `below` this is an earlier move, of which a new parent is told. */
-    if (below && heal_may_report(c, p->rank, below, true) && idset_test(c->lost, m->rank) &&
-        moves_incarnation(m->move) <= census_incarnation(c, m->rank))
-        deny(c, p, m->rank);
+    if (is_denied(c, p, m, below))
+        stale_deny(c, p, m->rank);
     else if (ends && idset_set(ends, m->parent) == 0 && heal_may_report(c, p->rank, ends, true) &&
              spread_is_deeper(c, m->rank, m->parent) &&
              (!m->below || (below && heal_may_report(c, p->rank, below, true)))) {
-        if (below)
+        if (below) {
             keys_note(c, below, m->keys);
+            drop_lost(c, p, &out, below, &text, &keys);
+        }
         /* The root publishes new moves; other brokers report to the root, which may not know the
          * move yet. */
         if (moves_note(c, m->rank, m->parent, m->move))
-            moves_tell(c, m);
+            moves_tell(c, &out);
         else if (!core_is_root(c))
-            moves_report(c, m);
+            moves_report(c, &out);
         /* Its new parent may have moved since then, and have named the ranks below it. */
         if (below && moves_last(c, m->rank).move == m->move &&
             topology_is_ancestor(overlay_tree(c), p->rank, m->parent))
-            arrived(c, m->rank, below, false);
+            arrived(c, m, below, false);
     } else {
         core_log(c, LOG_ERR, "rank %u reported a moved rank that is not in its subtree", p->rank);
     }
     idset_destroy(ends);
     idset_destroy(below);
+    free(text);
+    free(keys);
 }
 
 void heal_not_pending(core_t *c, const idset_t *ranks)
@@ -637,23 +666,32 @@ static void place_below(core_t *c, const struct peer *p, const idset_t *below)
 
 void heal_take_over(core_t *c, struct peer *p, const struct control_hello *h)
 {
-    const struct control_moved m = {p->rank, c->cfg.rank, h->move, h->below, h->keys};
+    struct control_moved m = {.rank = p->rank,
+                              .parent = c->cfg.rank,
+                              .move = h->move,
+                              .below = h->below,
+                              .keys = h->keys,
+                              .joined = h->joined};
     idset_t *below = idset_parse(h->below, NULL);
+    char *text = NULL, *keys = NULL;
 
     if (below) {
         p->fresh = true;
         moves_note(c, p->rank, c->cfg.rank, h->move);
+        drop_lost(c, p, &m, below, &text, &keys);
         place_below(c, p, below);
         core_log(c, LOG_NOTICE, "rank %u has lost its parent, and is below rank %u now", p->rank,
                  c->cfg.rank);
         moves_tell(c, &m);
-        arrived(c, p->rank, below, !p->waited);
+        arrived(c, &m, below, !p->waited);
         core_peer_slow(c, CORE_TREE, p->rank, false); /* a note of its earlier parent */
         restore_taken(c, p);
     } else {
         core_log(c, LOG_ERR, "rank %u is out of memory for a subtree", c->cfg.rank);
     }
     idset_destroy(below);
+    free(text);
+    free(keys);
 }
 
 /* --- start and end --- */

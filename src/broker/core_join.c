@@ -133,7 +133,7 @@ static void check_run(core_t *c)
 
 void join_report(core_t *c)
 {
-    char *ranks, *keys;
+    char *ranks, *keys, *again;
 
     if (c->state == CORE_JOIN || idset_empty(c->unreported))
         return;
@@ -147,11 +147,15 @@ void join_report(core_t *c)
     if (!(ranks = idset_format(c->unreported, 0)))
         return;
     keys = keys_text(c, c->unreported);
-    struct control_text t = {.ranks = ranks, .keys = keys};
-    if (overlay_send(c, c->parent, &control_up[CONTROL_READY], &t) == 0)
+    again = stale_again_text(c, c->unreported);
+    struct control_text t = {.ranks = ranks, .keys = keys, .again = again};
+    if (overlay_send(c, c->parent, &control_up[CONTROL_READY], &t) == 0) {
+        stale_named(c, c->unreported, false);
         idset_subtract(c->unreported, c->unreported);
+    }
     free(ranks);
     free(keys);
+    free(again);
     if (c->state == CORE_WIRED && subtree_complete(c))
         core_set_state(c, CORE_READY);
 }
@@ -163,7 +167,7 @@ void join_lost(core_t *c)
     check_run(c);
 }
 
-void join_ready(core_t *c, const idset_t *ranks)
+void join_ready(core_t *c, const idset_t *ranks, const idset_t *again)
 {
     idset_t *back = idset_intersect(ranks, c->lost);
 
@@ -171,6 +175,7 @@ void join_ready(core_t *c, const idset_t *ranks)
         idset_add(c->unreported, ranks) < 0)
         core_log(c, LOG_ERR, "rank %u is out of memory to note ready ranks", c->cfg.rank);
     INVARIANT(1, !idset_intersects(c->up, c->lost));
+    stale_note(c, ranks, again);
     heal_here(c, ranks);
     live_ready(c, ranks);
     if (core_is_root(c)) {
@@ -197,7 +202,7 @@ void core_local_ready(core_t *c)
 
     c->join->local_ready = true;
     if (me)
-        join_ready(c, me);
+        join_ready(c, me, NULL);
     idset_destroy(me);
 }
 
@@ -218,6 +223,7 @@ void join_run(core_t *c)
     flux_watcher_stop(c->join->boot_timer);
     c->join->report_now = true;
     core_set_state(c, CORE_RUN);
+    stale_run(c);
     late_run(c);
     live_begin(c);
     join_report(c); /* a report that would have been late */

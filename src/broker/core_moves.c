@@ -187,11 +187,13 @@ void moves_gave_up(core_t *c, uint32_t rank)
 {
     idset_t *sub = topology_subtree(overlay_tree(c), rank);
 
-    if (sub)
+    if (sub) {
+        stale_forget(c, sub);
         moved_away(c, sub);
-    else
+    } else {
         core_log(c, LOG_ERR, "rank %u is out of memory to note that rank %u is elsewhere",
                  c->cfg.rank, rank);
+    }
     idset_destroy(sub);
 }
 

@@ -130,6 +130,7 @@ void overlay_ranks_lost(core_t *c, const idset_t *ranks, enum rank_state how, ui
     idset_add(c->lost, fresh);
     idset_subtract(c->up, fresh);
     idset_subtract(c->unreported, fresh);
+    stale_forget(c, fresh);
     INVARIANT(1, !idset_intersects(c->up, c->lost));
     heal_not_pending(c, fresh);
     route_held_forget_ranks(c, fresh);
@@ -422,11 +423,8 @@ static idset_t *parse_subtree_ranks(core_t *c, struct peer *p, const char *text)
     errmsg_t err;
     idset_t *ids = idset_parse(text, &err);
 
-    if (ids && heal_may_report(c, p->rank, ids, false)) {
-        if (p->denied)
-            (void)idset_subtract(ids, p->denied);
+    if (ids && heal_may_report(c, p->rank, ids, false))
         return ids;
-    }
     core_log(c, LOG_ERR, "rank %u reported ranks that are not in its subtree", p->rank);
     idset_destroy(ids);
     return NULL;
@@ -436,11 +434,19 @@ static void ready_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
 {
     const struct control_text *t = in;
     idset_t *ids = parse_subtree_ranks(c, p, t->ranks);
+    idset_t *again = t->again ? idset_parse(t->again, NULL) : NULL;
+    idset_t *joined = !ids ? NULL : again ? idset_difference(ids, again) : idset_copy(ids);
 
-    if (ids) {
+    if (joined && (again || !t->again)) {
         keys_note(c, ids, t->keys); /* before they are reported */
-        join_ready(c, ids);
+        stale_allow(p, joined);
+        stale_drop(c, p, ids, joined);
+        join_ready(c, ids, again);
+    } else if (ids) {
+        core_log(c, LOG_ERR, "rank %u reported ready ranks that cannot be read", p->rank);
     }
+    idset_destroy(joined);
+    idset_destroy(again);
     idset_destroy(ids);
 }
 
@@ -454,18 +460,6 @@ static bool waits_elsewhere(const core_t *c, const idset_t *reported, uint32_t r
     return idset_test(c->lost, rank);
 }
 
-/* A child reports that ranks are lost or have left: it reports nothing of earlier brokers there. */
-static void not_denied(struct peer *p, const char *text)
-{
-    idset_t *ids = p->denied ? idset_parse(text, NULL) : NULL;
-
-    if (ids && idset_subtract(p->denied, ids) == 0 && idset_empty(p->denied)) {
-        idset_destroy(p->denied);
-        p->denied = NULL;
-    }
-    idset_destroy(ids);
-}
-
 /* Orphans that wait at the child may have been put back elsewhere, and guests may have moved, so
  * each rank is checked by itself. */
 static void lost_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
@@ -476,8 +470,8 @@ static void lost_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t 
     idset_t *sub = topology_subtree(overlay_tree(c), p->rank);
     bool own = true;
 
-    not_denied(p, t->ranks);
-
+    if (ids)
+        stale_allow(p, ids);
     for (uint32_t r = ids && sub ? idset_first(ids) : IDSET_NONE; r != IDSET_NONE;
          r = idset_next(ids, r)) {
         if (!idset_test(sub, r) && (r >= c->cfg.size || !waits_elsewhere(c, ids, r))) {
@@ -518,7 +512,8 @@ static void state_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
         if (flux_schema_decode_json(&overlay_change_schema, o, &change, &err) < 0)
             core_log(c, LOG_ERR, "rank %u reported a change that cannot be read: %s", p->rank,
                      err.text);
-        else if ((ids = parse_subtree_ranks(c, p, change.ranks)))
+        else if ((ids = parse_subtree_ranks(c, p, change.ranks)) &&
+                 (!p->denied || idset_subtract(ids, p->denied) == 0))
             live_input(c, ids, &change);
         idset_destroy(ids);
     }

@@ -13,6 +13,7 @@
  *     core_heal.c      subtrees that have lost the broker above them
  *     core_moves.c     who is below whom
  *     core_census.c    the incarnation of each rank
+ *     core_stale.c     reports of brokers that are counted as lost
  *     core_view.c      what brokers that have missed events learn
  *     core_late.c      ranks that join while the broker above them is dead
  *     core_keys.c      public keys of the ranks below
@@ -234,6 +235,10 @@ struct core {
     flux_watcher_t *pending_timer;
     flux_watcher_t *passage_timer; /* for orphans whose hello waits */
 
+    /* core_stale.c */
+    idset_t *joined; /* ranks ready here that no event has announced as up yet */
+    idset_t *named;  /* ranks that the parent was told are up here, and no event as lost since */
+
     /* core_restore.c */
     struct restore *restore;
     struct change *change;        /* core_change.c */
@@ -347,11 +352,12 @@ typedef void control_handler(core_t *c, struct peer *from, const void *in, const
 /* core_join.c */
 int join_init(core_t *c);
 void join_destroy(core_t *c);
-void join_stop(core_t *c);                        /* the session goes down */
-void join_ready(core_t *c, const idset_t *ranks); /* these ranks are ready */
-void join_report(core_t *c);                      /* send the report that is due */
-void join_lost(core_t *c); /* ranks are lost: check whether others are awaited */
-void join_run(core_t *c);  /* the session runs, and this broker with it */
+void join_stop(core_t *c); /* the session goes down */
+/* These ranks are ready; `again`: of these, those that were up before (core_stale.c), or NULL. */
+void join_ready(core_t *c, const idset_t *ranks, const idset_t *again);
+void join_report(core_t *c); /* send the report that is due */
+void join_lost(core_t *c);   /* ranks are lost: check whether others are awaited */
+void join_run(core_t *c);    /* the session runs, and this broker with it */
 /* Returns whether this broker is the root, and the session does not run for lack of ranks although
  * boot_timeout has passed. */
 bool join_lacks_ranks(const core_t *c);
@@ -665,6 +671,28 @@ void successor_down(core_t *c, const idset_t *ranks, bool absent);
 void successor_up(core_t *c, const idset_t *ranks);
 /* Handle the request overlay.address. */
 void successor_address_cb(flux_t *h, const flux_msg_t *req, void *arg);
+
+/* core_stale.c */
+int stale_init(core_t *c);
+void stale_destroy(core_t *c);
+/* These ranks are ready, and have joined, except those in `again` (NULL: none). */
+void stale_note(core_t *c, const idset_t *ranks, const idset_t *again);
+/* They are not up here any longer: this broker has reported their loss, or has given them away. */
+void stale_forget(core_t *c, const idset_t *ranks);
+/* Return the text of those ranks that have joined, or that were up before; NULL: there are none. */
+char *stale_joined_text(const core_t *c, const idset_t *ranks);
+char *stale_again_text(const core_t *c, const idset_t *ranks);
+/* Ignore what this child reports of a lost rank, and refuse the requests of the rank. */
+void stale_deny(core_t *c, struct peer *p, uint32_t rank);
+void stale_allow(struct peer *p, const idset_t *ranks); /* no longer */
+/* Remove the ranks that are lost here from those that a child has named, except those in `joined`
+ * (NULL: none). */
+void stale_drop(core_t *c, struct peer *p, idset_t *ranks, const idset_t *joined);
+/* This broker tells its parent, in a hello or later, that these ranks are up below it. */
+void stale_named(core_t *c, const idset_t *ranks, bool hello);
+void stale_up(core_t *c, const idset_t *ranks); /* an event says that they are up */
+void stale_down(core_t *c, const idset_t *ranks);
+void stale_run(core_t *c);
 
 /* core_view.c */
 /* Tell a child what has happened in events up to `to`, which it does not get.  -1: nothing was

@@ -168,6 +168,7 @@ void return_is_down(core_t *c, const idset_t *ranks, bool absent)
     late_down(c, ranks);
     return_settled(c, ranks);
     heal_announced(c, ranks);
+    stale_down(c, ranks);
     heal_heard(c, ranks);
     (void)idset_subtract(c->untold, ranks); /* where they were does not matter */
     /* Its connection with an earlier parent was lost, and this was reported, when it had found this
@@ -194,6 +195,7 @@ void return_down(core_t *c, const flux_msg_t *event)
 void return_is_up(core_t *c, const idset_t *ranks, const idset_t *lost)
 {
     census_up(c, ranks);
+    stale_up(c, ranks);
     late_up(c, ranks);
     heal_heard(c, ranks); /* earlier incarnations, whose loss another broker has reported */
     restore_back(c, ranks);

@@ -116,8 +116,11 @@ flux_msg_t *plant_heal_control(struct node *n, flux_msg_t *msg)
         return msg;
     text = text_of(msg, "below");
     below = text ? idset_parse(text, NULL) : NULL;
-    if (below && change(n, below) && (changed = idset_format(below, 0)))
+    if (below && change(n, below) && (changed = idset_format(below, 0))) {
         msg = with_text(s, msg, "below", changed);
+        if (s->cfg.plant == PLANT_BOASTING) /* otherwise it is not believed */
+            msg = with_text(s, msg, "joined", changed);
+    }
     free(changed);
     free(text);
     idset_destroy(below);

@@ -1,0 +1,174 @@
+/* check_core_stale.c - what is reported of brokers that the session has counted as lost. */
+#include "config.h"
+
+#include "heal_bed.h"
+#include "libutil/test/suite.h"
+
+/* The link between a broker and its parent is bad, and the parent knows that the broker lives. */
+static void bad_link(struct cluster *cl, uint32_t child, uint32_t parent)
+{
+    control(cl, parent, child, "overlay.deaf", "{\"deaf\":true}");
+    core_peer_lost(cl->nodes[child].core, CORE_TREE, parent, "it is silent");
+}
+
+/* Rank 3 was below rank 1, and rank 4 below rank 3.  Ranks 2 and 4 lose their parents, and rank 2
+ * takes over rank 4 while it looks for a parent itself; rank 3 reports the loss of rank 4, which
+ * does not hear of it yet. */
+static struct cluster *lost_below_an_orphan(void)
+{
+    struct cluster *cl = cl_up(5, "chain");
+
+    bad_link(cl, 3, 2);
+    cl_sleep(cl, 2.);
+    ck_assert_uint_eq(cl->nodes[3].parent, 1);
+    cl->slow[2][0] = true;
+    cl->nodes[4].deaf_to_events = true;
+    bad_link(cl, 2, 1);
+    cl_pump(cl);
+    core_peer_lost(cl->nodes[4].core, CORE_TREE, 3, "it is silent");
+    cl_sleep(cl, 0.5);
+    ck_assert_uint_eq(cl->nodes[2].parent, 0);
+    ck_assert_uint_eq(cl->nodes[4].parent, 2);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "4");
+    return cl;
+}
+
+/* Rank 2 names rank 4 in its hello (1), or has said hello before, and reports that rank 4 has moved
+ * (0).  That does not bring rank 4 back; it leaves, and the next broker of its rank comes back. */
+START_TEST(taken_over)
+{
+    struct cluster *cl = lost_below_an_orphan();
+
+    if (_i)
+        cl_sleep(cl, 2.5); /* it tries again */
+    cl->slow[2][0] = false;
+    cl_sleep(cl, 1.5);
+    ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "rank 2 has lost its parent, and is below"));
+    ck_assert_ptr_null(strstr(cl->nodes[0].log, "rank 4 came back"));
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "4");
+    cl->nodes[4].deaf_to_events = false;
+    publish(cl); /* it notices that it has missed events */
+    cl_sleep(cl, 0.5);
+    ck_assert_int_eq(core_state(cl->nodes[4].core), CORE_EXIT);
+    cl_kill(cl, 4);
+    cl_pump(cl);
+    start_again(cl, 4);
+    cl_sleep(cl, 1.);
+    expect_running(cl);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-4");
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
+/* What rank 4 asks for, before it hears that it is lost, gets nowhere. */
+START_TEST(asks)
+{
+    struct cluster *cl = lost_below_an_orphan();
+    struct party *m = module(cl, 0, "top");
+    struct party *c = client(cl, 4), *other = client(cl, 2);
+
+    if (_i)
+        cl_sleep(cl, 2.5);
+    cl->slow[2][0] = false;
+    cl_sleep(cl, 1.5);
+    ck_assert_int_eq(core_state(cl->nodes[4].core), CORE_RUN);
+    ask(c, "top.it", 0);
+    cl_pump(cl);
+    ck_assert_uint_eq(m->n, 0);
+    expect_answer(c, 1, EHOSTUNREACH, "the session counts rank 4 as lost");
+    ask(other, "top.it", 0);
+    cl_pump(cl);
+    ck_assert_uint_eq(m->n, 1);
+    answer(m, 0, 0, 0, "1");
+    cl_pump(cl);
+    expect_answer(other, 1, 0, NULL);
+    cl_free(cl);
+    party_free(m);
+    party_free(c);
+    party_free(other);
+}
+END_TEST
+
+/* Rank 3 hears nothing for a while: rank 4 has moved to rank 2, and has died there.  Rank 3 names it
+ * as up, and then hears of it.  What the next broker of rank 4 asks for is answered, also before it
+ * is ready. */
+START_TEST(named_dead)
+{
+    struct cluster *cl = cl_up(5, "chain");
+    struct party *m = module(cl, 0, "top");
+    struct party *c;
+
+    cl->nodes[3].deaf_to_events = true;
+    cl->slow[4][3] = true; /* nor does it notice that rank 4 has gone */
+    core_peer_lost(cl->nodes[4].core, CORE_TREE, 3, "it is silent");
+    cl_sleep(cl, 1.5);
+    ck_assert_uint_eq(cl->nodes[4].parent, 2);
+    cl_kill(cl, 4);
+    cl_pump(cl);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "4");
+    bad_link(cl, 3, 2);
+    cl_pump(cl);
+    cl->nodes[3].deaf_to_events = false;
+    cl_sleep(cl, 1.5);
+    ck_assert_uint_eq(cl->nodes[3].parent, 1);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "4");
+    cl->slow[4][3] = false;
+    cl_pump(cl);
+    core_peer_lost(cl->nodes[3].core, CORE_TREE, 4, "it has hung up");
+    cl_restart(cl, 4);
+    cl_pump(cl);
+    ck_assert_int_eq(core_state(cl->nodes[4].core), CORE_WIRED);
+    c = client(cl, 4);
+    ask(c, "top.it", 0);
+    cl_pump(cl);
+    ck_assert_uint_eq(m->n, 1);
+    answer(m, 0, 0, 0, "1");
+    cl_pump(cl);
+    expect_answer(c, 1, 0, NULL);
+    core_local_ready(cl->nodes[4].core);
+    cl_pump(cl);
+    expect_running(cl);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-4");
+    cl_free(cl);
+    party_free(m);
+    party_free(c);
+}
+END_TEST
+
+/* A rank that has joined below an orphan, which reports that to its next parent, comes back. */
+START_TEST(joined)
+{
+    struct cluster *cl = cl_up(4, "chain");
+
+    cl_kill(cl, 3);
+    cl_pump(cl);
+    cl_restart(cl, 3);
+    cl_pump(cl);
+    cl->slow[2][1] = true;
+    core_local_ready(cl->nodes[3].core);
+    cl_pump(cl);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "3");
+    cl_kill(cl, 1); /* with the report that it is ready */
+    cl->slow[2][1] = false;
+    cl_sleep(cl, 2.);
+    ck_assert_uint_eq(cl->nodes[2].parent, 0);
+    ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "rank 3 came back: incarnation 2"));
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "1");
+    expect_running(cl);
+    cl_free(cl);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("core_stale");
+
+    tcase_set_timeout(tc, 60);
+    tcase_add_checked_fixture(tc, healing, NULL);
+    tcase_add_loop_test(tc, taken_over, 0, 2);
+    tcase_add_loop_test(tc, asks, 0, 2);
+    tcase_add_test(tc, named_dead);
+    tcase_add_test(tc, joined);
+    return run_case("core_stale", tc);
+}
