@@ -129,7 +129,7 @@ peer r 0 read crash
 opened r
 go w
 ended r
-is "$last" "0-6 7 stream 'crash': rank 0 of the writers has died in step 7 " "a reader learns that a writer died"
+is "$last" "0-6 7 stream 'crash': rank 0 of the writers has failed in step 7 " "a reader learns that a writer died"
 wait "${pid[up]}"
 is $? 1 "an export ends with an error when a writer dies"
 wait "${pid[w]}" 2>/dev/null

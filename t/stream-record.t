@@ -41,6 +41,35 @@ like "$err" "heat.rec exists" "says so"
 exits 1 "flux stream cat --file of what is not a recording" "$FLUX" stream cat --file cat.out
 like "$err" "cat.out is not a recording" "says so"
 
+# A writer that fails is not the end of its stream: neither for a recording, nor for what is made of it.
+peer w 0 write broken 9 0 1 ready=1 wait=3 fail=4
+opened w
+"$FLUX" stream record broken broken.rec 2>record.err &
+record=$!
+"$FLUX" stream tee broken copy 2>tee.err &
+tee=$!
+peer r 0 read copy
+echo 'transform(function(s) s:keep() end)' >keep.lua
+"$FLUX" stream transform broken --out=kept --lua=keep.lua 2>transform.err &
+transform=$!
+peer k 0 read kept
+opened r
+opened k
+go w
+ended w
+failed="stream 'broken': rank 0 of the writers has failed in step 4"
+wait $record
+is "$? $(cat record.err)" "1 flux stream record: $failed" "a recording is told that a writer fails"
+is "$(steps broken.rec)" "0 1 2 3 " "and has the steps that were ended"
+wait $tee
+is "$? $(cat tee.err)" "1 flux stream tee: $failed" "so is a tee"
+ended r
+is "$last" "0-3 4 stream 'copy': rank 0 of the writers has failed in step 4 " "and its readers"
+wait $transform
+is "$? $(cat transform.err)" "1 flux stream transform: $failed" "so are transforms"
+ended k
+is "$last" "0-3 4 stream 'kept': rank 0 of the writers has failed in step 4 " "and their readers"
+
 # The recording becomes a stream again.
 "$FLUX" stream replay --rate=max --readers=1 heat.rec &
 replay=$!

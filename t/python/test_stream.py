@@ -1,6 +1,7 @@
 """Streams: in a session of 2 brokers."""
 
 import array
+import contextlib
 import dataclasses
 import errno
 import gc
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 from typing import Annotated, List, Optional
@@ -668,8 +670,76 @@ gc.collect()
             if b"it has failed" in text:
                 self.assertEqual(child.returncode, 1)
                 self.assertEqual(error.errno, errno.ECONNRESET)
+                self.assertIn("rank 0 of the writers has failed in step 5", str(error))
             else:
                 self.assertEqual((child.returncode, text, error), (0, b"", None))
+
+    @contextlib.contextmanager
+    def leaves(self, exception, by_handle=False):
+        """a thread writes 3 steps, and an exception leaves the `with` of its stream, or handle"""
+        def write():
+            with contextlib.suppress(BaseException), flux.open() as h:
+                out = h.stream_writer("py.fail", readers=1, timeout=60)
+                with contextlib.nullcontext() if by_handle else out:
+                    for n in range(3):
+                        out.put("n", b"%d" % n)
+                        out.end_step()
+                    out.put("n", b"not ended")
+                    raise exception
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        try:
+            yield
+        finally:
+            thread.join()
+
+    def read_failed(self, **options):
+        got = []
+        with self.h.stream_reader("py.fail", timeout=60, **options) as steps:
+            with self.assertRaises(flux.FluxError) as caught:
+                while True:
+                    got.append(steps.begin_step(timeout=60).number)
+        self.assertEqual((len(got), caught.exception.errno), (3, errno.ECONNRESET))
+        self.assertIn(f"0 of the writers has failed in step {got[-1] + 1}", str(caught.exception))
+
+    def test_failed(self):
+        """readers of a writer that fails get its steps, and then an error"""
+        for options in ({}, {"transport": "tcp"}):
+            for exception in (ValueError("no"), SystemExit(1), KeyboardInterrupt()):
+                for by_handle in (False, True):
+                    with self.leaves(exception, by_handle):
+                        self.read_failed(**options)
+        # A recording of it is not complete.
+        with tempfile.TemporaryDirectory() as directory, self.leaves(ValueError("no")):
+            path = os.path.join(directory, "failed.rec")
+            record = ["flux", "stream", "record", "py.fail", path]
+            done = subprocess.run(record, stderr=subprocess.PIPE, timeout=60)
+            self.assertIn(b"rank 0 of the writers has failed", done.stderr)
+            with flux.Recording(path) as steps:
+                self.assertEqual((len(steps), steps.complete), (3, False))
+        # What ends a program in order ends its streams in order.
+        for exception in (SystemExit(0), SystemExit(), GeneratorExit()):
+            with self.leaves(exception), self.h.stream_reader("py.fail", timeout=60) as steps:
+                self.assertEqual(len([step.number for step in steps]), 3)
+
+    def test_failed_alone(self):
+        """a writer says that it has failed; a stream that was removed ends"""
+        with self.h.stream_writer("py.fail.a", keep=1) as out:
+            out.end_step()
+            with self.h.stream_reader("py.fail.a") as steps:
+                out.fail()
+                out.fail()
+                self.assertEqual(steps.begin_step(timeout=60).number, 0)
+                self.fails(errno.ECONNRESET, steps.begin_step, timeout=60)
+        out = self.h.stream_writer("py.fail.b")
+        with self.h.stream_reader("py.fail.b", policy="drop-newest") as steps:
+            with self.assertRaises(flux.FluxError), out:
+                self.h.rpc("stream.remove", {"name": "py.fail.b"})
+                while True:  # a writer looks for it now and then
+                    out.end_step(60)
+            while steps.begin_step(timeout=60):
+                pass
 
     def test_pieces(self):
         """pieces of a global array, boxes of it"""

@@ -17,8 +17,8 @@
  * before the first step, until N readers have joined; overlap=1 lets each writer put the same
  * rows, place=1 writes them in their place, async=1 ends steps without waiting, and waits in a
  * reactor; crash=N ends a writer, or a reader, by SIGKILL instead of ending step N, or a reader a
- * later one; drain=1 lets a writer wait until groups have ended its steps, and evict=S is that of
- * opening it; early=1 lets a member end a step before it prints it, which is wrong; until=1 lets a
+ * later one; fail=N lets a writer fail in step N, and close the stream; drain=1 lets a writer wait
+ * until groups have ended its steps, and evict=S is that of opening it; early=1 lets a member end a step before it prints it, which is wrong; until=1 lets a
  * writer write up to step STEPS, from whichever it begins with, and print that one; stop=N stops a
  * reader by SIGSTOP in the first step from N on; bare=1 lets a writer define nothing, and put "own"
  * as well, an array of one number more than its rank.
@@ -49,7 +49,7 @@
 static int newest, hold, ready, overlap, place, drain, async, early, until, bare;
 static uint32_t readers; /* that a writer waits for */
 static jmp_buf lost;     /* a value of the step cannot be had any more */
-static uint64_t crash = UINT64_MAX, stop = UINT64_MAX;
+static uint64_t crash = UINT64_MAX, stop = UINT64_MAX, failure = UINT64_MAX;
 static unsigned count = UINT_MAX; /* steps that a reader begins */
 static struct flux_stream_opts opts;
 static const char *plant;
@@ -111,6 +111,8 @@ static void option(const char *arg)
         readers = (uint32_t)atoi(val);
     else if (strncmp(arg, "crash", n) == 0)
         crash = (uint64_t)atoi(val);
+    else if (strncmp(arg, "fail", n) == 0)
+        failure = (uint64_t)atoi(val);
     else if (strncmp(arg, "group", n) == 0)
         opts.group = val;
     else if (strncmp(arg, "resume", n) == 0)
@@ -284,6 +286,10 @@ static int writer(flux_t *h, char **argv)
         held = put_rows(s, rows);
         if (n == crash)
             raise(SIGKILL);
+        if (n == failure) {
+            flux_stream_fail(s);
+            break;
+        }
         if ((async ? end_async(h, s, &err) : flux_stream_end_step(s, 60., &err)) < 0) {
             if (errno == ECANCELED && flux_stream_put(s, "n", &n, sizeof(n), NULL) < 0)
                 die("a step of a stream that was removed is not forgotten");

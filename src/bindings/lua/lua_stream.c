@@ -2,7 +2,7 @@
  *
  *    w = h:stream_writer(name [, options])    w:put(variable, value [, options])
  *    w:end_step([timeout]) w:step()   w:epoch() w:drain([timeout])  w:close()
- *    w:wait_readers(n [, timeout])
+ *    w:wait_readers(n [, timeout])            w:fail()
  *    r = h:stream_reader(name [, options])    r:begin_step([timeout])     r:end_step()
  *    r:steps([timeout])                       r:vars([rank])              r:inquire(variable [,
  *    rank]) r:get(variable [, rank [, options]])     r:read(variable [, start, count [, stride]])
@@ -262,6 +262,15 @@ static int stream_close(lua_State *L, const char *class)
 
     if (ls->s)
         stream_end(ls);
+    return lflux_true(L);
+}
+
+static int writer_fail(lua_State *L)
+{
+    struct lflux_stream *ls = check_writer(L);
+
+    flux_stream_fail(ls->s);
+    stream_end(ls);
     return lflux_true(L);
 }
 
@@ -937,10 +946,15 @@ static int to_string(lua_State *L)
 }
 
 static const luaL_Reg writer_methods[] = {
-    {"put", writer_put},     {"end_step", writer_end_step},
-    {"drain", writer_drain}, {"wait_readers", writer_wait_readers},
-    {"step", writer_step},   {"epoch", writer_epoch},
-    {"close", writer_close}, {NULL, NULL},
+    {"put", writer_put},
+    {"end_step", writer_end_step},
+    {"drain", writer_drain},
+    {"wait_readers", writer_wait_readers},
+    {"step", writer_step},
+    {"epoch", writer_epoch},
+    {"fail", writer_fail},
+    {"close", writer_close},
+    {NULL, NULL},
 };
 
 static const luaL_Reg reader_methods[] = {

@@ -327,6 +327,7 @@ int flux_stream_rank(uint32_t *rank, uint32_t *size, errmsg_t *err);
 flux_stream_t *flux_stream_open(flux_t *h, const char *name, int mode,
                                 const struct flux_stream_opts *opts, errmsg_t *err);
 void flux_stream_close(flux_stream_t *s);
+void flux_stream_fail(flux_stream_t *s);
 void flux_stream_leave(flux_stream_t *s);
 int flux_stream_put(flux_stream_t *s, const char *var, const void *data, size_t len, errmsg_t *err);
 typedef ... stream_format_t;

@@ -9,7 +9,8 @@
  *    what happens in the first session          in the other one
  *    a step while nobody reads there            nothing is got, and its number is passed over
  *    the stream ends, or SIGINT, SIGTERM        the stream ends
- *    a writer dies; this process does           the writers die
+ *    a writer dies; this process fails          the writers fail
+ *    this process dies                          the writers die
  *    with --stay: writers are restarted         the writers leave, and come back: the epoch rises
  *
  * Invariants:
@@ -17,14 +18,12 @@
  *     the one of the first session, unless that is lower: then the stream there has begun anew, and
  *     the numbers go on here.
  *
- * Failure: a sentence and exit code 1.  When steps cannot be read, or written, any more, the
- * process exits without closing the exported stream: its readers get an error, as those of the
- * first session do, and not the end.
+ * Failure: a sentence and exit code 1.  When steps cannot be read, or written, any more, readers of
+ * the exported stream get an error, as those of the first session do, and not the end.
  */
 #include "config.h"
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "libflux/attr.h"
 #include "export.h"
@@ -117,7 +116,7 @@ static int skip(struct export *x, uint64_t step)
 
     for (uint32_t i = 0; i < x->t.nouts; i++) {
         if (flux_stream_skip(x->t.outs[i], step, &err) < 0)
-            return transfer_failed(&x->t, &err);
+            return cmd_error(x->t.c, "%s", err.text);
     }
     return CMD_OK;
 }
@@ -165,8 +164,6 @@ static int export_run(struct export *x)
         if (n == x->t.count)
             break;
     }
-    if ((got < 0 || rc != CMD_OK) && !x->t.removed)
-        _exit(CMD_FAIL);
     return got < 0 ? CMD_FAIL : rc;
 }
 
@@ -217,7 +214,7 @@ int stream_export(struct cmd *c, int argc, char **argv)
         transfer_signals(&x.t);
         rc = export_run(&x);
     }
-    transfer_close(&x.t);
+    transfer_close(&x.t, rc);
     while (x.nopened > 0)
         flux_close(x.opened[--x.nopened]);
     return rc;

@@ -6,7 +6,7 @@
  * output from them, which is a stream like any other, with steps numbered anew.
  *
  * Failure: a sentence that names the step, and exit code 1: the streams that it read go on without
- * it, and readers of the output come to its end.
+ * it, and readers of the output are told that its writer has failed.
  */
 #include "config.h"
 #include <errno.h>
@@ -81,8 +81,10 @@ static void forget_owned(struct filter *f)
         free(f->owned[--f->nowned]);
 }
 
-static void filter_close(struct filter *f)
+static void filter_close(struct filter *f, int rc)
 {
+    if (rc != CMD_OK)
+        flux_stream_fail(f->out);
     flux_stream_close(f->out);
     for (unsigned i = 0; i < f->ninputs; i++)
         flux_stream_close(f->in[i]);
@@ -350,6 +352,6 @@ int filter_transform(struct cmd *c, int argc, char **argv)
     else if (rc == CMD_OK &&
              (rc = filter_open(&f, out, argv + c->optind, &ropts, &wopts)) == CMD_OK)
         rc = filter_run(&f, count);
-    filter_close(&f);
+    filter_close(&f, rc);
     return rc;
 }

@@ -8,7 +8,8 @@
  * stream, and the recording its index.  They are blocked, and looked for at least every SLICE
  * seconds.
  *
- * Failure: a sentence and exit code 1.  What was recorded before stays in the file.
+ * Failure: a sentence and exit code 1.  What was recorded before stays in the file, which does not
+ * count as complete; readers of a stream that is written are told that its writers have failed.
  */
 #include "config.h"
 #include <errno.h>
@@ -63,12 +64,6 @@ bool transfer_stopped(struct transfer *t, double seconds)
 
 /* --- steps --- */
 
-int transfer_failed(struct transfer *t, const errmsg_t *err)
-{
-    t->removed = errno == ECANCELED;
-    return cmd_error(t->c, "%s", err->text);
-}
-
 /* Report to the module of the stream that is written, and hear from it, although no step comes.  -1
  * after a sentence: the stream was removed. */
 static int outs_serve(struct transfer *t)
@@ -77,7 +72,7 @@ static int outs_serve(struct transfer *t)
 
     for (uint32_t i = 0; i < t->nouts; i++) {
         if (flux_stream_skip(t->outs[i], 0, &err) < 0)
-            return transfer_failed(t, &err), -1;
+            return cmd_error(t->c, "%s", err.text), -1;
     }
     return 0;
 }
@@ -197,7 +192,7 @@ int transfer_outs_step(struct transfer *t)
     for (uint32_t i = 0; i < t->nouts; i++) {
         while (!transfer_stopped(t, 0.) && flux_stream_end_step(t->outs[i], SLICE, &err) < 0) {
             if (errno != ETIMEDOUT)
-                return transfer_failed(t, &err);
+                return cmd_error(t->c, "%s", err.text);
         }
     }
     return CMD_OK;
@@ -212,8 +207,10 @@ void transfer_outs_close(struct transfer *t)
     t->nouts = 0;
 }
 
-void transfer_close(struct transfer *t)
+void transfer_close(struct transfer *t, int rc)
 {
+    for (uint32_t i = 0; rc != CMD_OK && i < t->nouts; i++)
+        flux_stream_fail(t->outs[i]);
     transfer_outs_close(t);
     flux_stream_close(t->in);
 }
@@ -290,7 +287,8 @@ static int record_run(struct transfer *t, const char *name, tape_write_t *w)
     }
     if (rc == CMD_OK)
         rc = record_format(t, name, w, &known);
-    if (tape_write_end(w, &err) < 0)
+    /* If writers have failed, or steps are missing, the file is not complete. */
+    if ((got < 0 || rc != CMD_OK ? tape_write_sync : tape_write_end)(w, &err) < 0)
         rc = cmd_error(t->c, "%s", err.text);
     return got < 0 ? CMD_FAIL : rc;
 }
@@ -326,7 +324,7 @@ int transfer_record(struct cmd *c, int argc, char **argv)
             rc = record_run(&t, argv[0], w);
         tape_write_destroy(w);
     }
-    transfer_close(&t);
+    transfer_close(&t, rc);
     return rc;
 }
 
@@ -427,7 +425,7 @@ int transfer_replay(struct cmd *c, int argc, char **argv)
         else if ((rc = outs_wait(&t, readers)) == CMD_OK)
             rc = replay_run(&t, t.count, rate);
     }
-    transfer_close(&t);
+    transfer_close(&t, rc);
     return rc;
 }
 
@@ -493,6 +491,6 @@ int transfer_tee(struct cmd *c, int argc, char **argv)
         if ((rc = outs_wait(&t, readers)) == CMD_OK)
             rc = tee_run(&t, argv[0]);
     }
-    transfer_close(&t);
+    transfer_close(&t, rc);
     return rc;
 }

@@ -24,7 +24,6 @@ struct transfer {
     uint32_t count; /* 0: all */
     sigset_t stop;
     bool stopped;
-    bool removed; /* the stream that is written was */
 };
 
 /* One of the options that they have in common: CMD_OK or CMD_USAGE. */
@@ -47,8 +46,7 @@ int transfer_define(struct transfer *t, const char *name);
 /* Put the step that was begun into the stream that is written, and end it there.  A signal leaves
  * it to be lost. */
 int transfer_outs_step(struct transfer *t);
-/* A writer has failed: note whether its stream was removed.  CMD_FAIL after an error message. */
-int transfer_failed(struct transfer *t, const errmsg_t *err);
-void transfer_close(struct transfer *t);
+/* Close what is open; readers of what is written are told of a failure, unless `rc` is CMD_OK. */
+void transfer_close(struct transfer *t, int rc);
 
 #endif

@@ -218,7 +218,7 @@ int far_msg_decode(const unsigned char head[FAR_HEAD_LEN], bool from_writer, str
         (unused & LEN && m->len != 0))
         return inval();
     if ((type == FAR_STEP && m->payload > m->len) || (type == FAR_BOX && m->payload % 24 != 0) ||
-        (type == FAR_END && m->number != LANE_CLOSED && m->number != LANE_EVICTED))
+        (type == FAR_END && (m->number < LANE_CLOSED || m->number > LANE_FAILED)))
         return inval();
     return 0;
 }

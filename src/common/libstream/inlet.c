@@ -331,6 +331,8 @@ static int ended(enum lane_end end, errmsg_t *err)
 {
     if (end == LANE_CLOSED)
         return errmsg_fail(err, ENODATA, "the writer has closed the stream");
+    if (end == LANE_FAILED)
+        return errmsg_fail(err, ECONNRESET, "the writer of the stream has failed");
     if (end == LANE_EVICTED)
         return errmsg_fail(err, ESTALE,
                            "the writer has evicted this reader, which did not keep "

@@ -150,6 +150,8 @@ int inlet_far_ended(const inlet_far_t *f, errmsg_t *err)
 {
     if (f->end == LANE_CLOSED)
         return errmsg_fail(err, ENODATA, "the writer has closed the stream");
+    if (f->end == LANE_FAILED)
+        return errmsg_fail(err, ECONNRESET, "the writer of the stream has failed");
     if (f->end == LANE_EVICTED)
         return errmsg_fail(err, ESTALE,
                            "the writer has evicted this reader, which did not keep "

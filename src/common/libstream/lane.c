@@ -421,7 +421,8 @@ enum lane_end lane_rx_end(const lane_rx_t *l)
 {
     uint32_t end = atomic_load(&l->p->ended);
 
-    return end == LANE_OPEN || end == LANE_CLOSED ? (enum lane_end)end : LANE_EVICTED;
+    return end == LANE_OPEN || end == LANE_CLOSED || end == LANE_FAILED ? (enum lane_end)end
+                                                                        : LANE_EVICTED;
 }
 
 uint64_t lane_rx_floor(const lane_rx_t *l)

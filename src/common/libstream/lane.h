@@ -38,6 +38,7 @@ enum lane_end {
     LANE_OPEN = 0,
     LANE_CLOSED,  /* the writer has closed the stream */
     LANE_EVICTED, /* the reader did not keep up */
+    LANE_FAILED,  /* the program that writes has failed */
 };
 
 /* --- writer --- */

@@ -361,13 +361,18 @@ static void offer_kept(outlet_t *o, struct outlet_conn *c, bool begins)
     }
 }
 
+static enum lane_end closed_how(const outlet_t *o)
+{
+    return o->failed ? LANE_FAILED : LANE_CLOSED;
+}
+
 void outlet_joined(outlet_t *o, struct outlet_conn *c)
 {
     const struct knock_want *w;
     bool begins;
 
     if (o->ended)
-        lane_tx_end(c->lane, LANE_CLOSED);
+        lane_tx_end(c->lane, closed_how(o));
     list_append(&o->readers, &c->node);
     o->nreaders++;
     o->noff += c->want.off;
@@ -671,6 +676,13 @@ const char *outlet_name(const outlet_t *o)
     return o->name;
 }
 
+void outlet_fail(outlet_t *o)
+{
+    pthread_mutex_lock(&o->lock);
+    o->failed = true;
+    pthread_mutex_unlock(&o->lock);
+}
+
 void outlet_destroy(outlet_t *o)
 {
     int saved = errno;
@@ -686,7 +698,7 @@ void outlet_destroy(outlet_t *o)
         struct outlet_conn *c = list_entry(it, struct outlet_conn, node);
 
         if (!c->evicted)
-            lane_tx_end(c->lane, LANE_CLOSED);
+            lane_tx_end(c->lane, closed_how(o));
         outlet_bell(o, c);
     }
     pthread_mutex_unlock(&o->lock);

@@ -56,6 +56,8 @@ outlet_t *outlet_create(const struct outlet_opts *opts, errmsg_t *err);
 /* NULL-safe, keeps errno.  Readers of this host continue with the memory that they have mapped; the
  * function waits until readers of other hosts have released all steps. */
 void outlet_destroy(outlet_t *o);
+/* The program has failed: what readers are told by outlet_destroy(). */
+void outlet_fail(outlet_t *o);
 
 /* The address for readers: a name in the abstract namespace of UNIX sockets. */
 const char *outlet_name(const outlet_t *o);

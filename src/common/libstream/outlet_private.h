@@ -139,6 +139,7 @@ struct outlet {
     struct outlet_stats stats;
     unsigned turn; /* outlet_get_queues(): readers before this one had their turn */
     bool ended;    /* no step follows */
+    bool failed;   /* see outlet_fail() */
 
     struct outlet_step *open; /* begun and not committed: the caller's thread */
     uint64_t open_size;

@@ -166,6 +166,12 @@ flux_stream_t *flux_stream_open(flux_t *h, const char *name, enum flux_stream_mo
  * read nor released anything for 30 seconds; other readers are not notified of its end meanwhile,
  * and the stream may already have its next writer. */
 void flux_stream_close(flux_stream_t *s);
+/* Writer: the program has failed, so its steps do not end where they should.  flux_stream_close(),
+ * which still has to be called, then says so: readers get the steps that were ended, and then an
+ * error, ECONNRESET, as if the process had died, and readers that stay wait for the next writer.  A
+ * process that ends without closing the stream needs no such call.  NULL-safe, keeps errno; no
+ * effect on a reader. */
+void flux_stream_fail(flux_stream_t *s);
 /* Reader: leave the stream, so that no writer waits for it.  Memory from flux_stream_get() stays
  * mapped, but its bytes may change, until flux_stream_close(), the only function that may be called
  * afterwards.  For bindings to languages in which the end of the use of memory is not known.  No
@@ -311,10 +317,11 @@ uint64_t flux_stream_epoch(const flux_stream_t *s);
  * error message and ETIMEDOUT, ENOENT (the step of this number cannot come any more, because this
  * reader has begun a later one, or a writer has ended a later one without it, which is reported at
  * once; or it was dropped by a transform), ENOTRECOVERABLE (a transform has failed: in which step
- * and line; this reader has left the stream, and can only be closed), ECONNRESET (a writer has
- * died: which one, in which step and how, as far as the session knows it 2 seconds later), ESTALE
- * (this reader was evicted), EINVAL (the last step was not ended, or a member of a group asks for
- * another one than the next) or EPROTO.  In a group, numbers fall when a step is given again. */
+ * and line; this reader has left the stream, and can only be closed), ECONNRESET (a writer has died
+ * or failed: which one, in which step and how, as far as the session knows it 2 seconds later),
+ * ESTALE (this reader was evicted), EINVAL (the last step was not ended, or a member of a group
+ * asks for another one than the next) or EPROTO.  In a group, numbers fall when a step is given
+ * again. */
 int flux_stream_begin_step(flux_stream_t *s, uint64_t which, double timeout, uint64_t *step,
                            errmsg_t *err);
 /* For programs with a loop of their own: a descriptor that becomes readable when

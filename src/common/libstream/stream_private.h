@@ -97,6 +97,7 @@ struct flux_stream {
     bool cleared;                 /* it may, and waits for readers */
     struct stream_async *pending; /* see stream_async.c; NULL: none */
     double held;                  /* seconds that steps have waited for either */
+    bool failed;                  /* see flux_stream_fail() */
 
     /* Reader. */
     struct knock_want want;

@@ -77,6 +77,7 @@ static const struct flux_field count_fields[] = {
     FLUX_FIELD_U32(struct stream_count, faults, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_U64(struct stream_count, sent, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct stream_count, connections, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_BOOL(struct stream_count, failed, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_ARRAY_OF(struct stream_count, queues, FLUX_FIELD_REQUIRED, &stream_queue_schema),
     FLUX_FIELD_END,
 };

@@ -82,6 +82,7 @@ struct stream_count {
     uint32_t faults;      /* how often its transforms were detached since they failed */
     uint64_t sent;        /* bytes sent by TCP, */
     uint32_t connections; /* and number of readers that it has by TCP */
+    bool failed;          /* the writer is about to leave, since it has failed */
     json_t *queues;       /* of stream_queue: readers that have not released everything, or with new
                            * counts; at most STREAM_QUEUES_MAX, which take turns */
 };

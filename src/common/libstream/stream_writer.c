@@ -288,6 +288,7 @@ static flux_future_t *count(flux_stream_t *s, int flags)
     c.faults = s->faults;
     c.sent = st.sent;
     c.connections = st.connections;
+    c.failed = s->failed;
     if (!(c.queues = queues(s)))
         return NULL;
     f = flux_rpc_struct(s->h, "stream.count", &stream_count_schema, &c, FLUX_NODEID_ANY, flags);
@@ -371,6 +372,12 @@ static void count_last(flux_stream_t *s)
     }
 }
 
+void flux_stream_fail(flux_stream_t *s)
+{
+    if (s)
+        s->failed = s->mode == FLUX_STREAM_WRITE;
+}
+
 void stream_writer_close(flux_stream_t *s)
 {
     if (s->out)
@@ -384,6 +391,8 @@ void stream_writer_close(flux_stream_t *s)
         s->f = NULL;
         flux_handle_wait(s->h, 0.); /* sends it now; not inside a module, which does not wait */
     }
+    if (s->failed && s->id > 0) /* the stream was not removed */
+        outlet_fail(s->out);
     outlet_destroy(s->out);
     free(s->own);
     block_destroy(s->vars);

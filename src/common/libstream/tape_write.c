@@ -287,6 +287,14 @@ int tape_write_step(tape_write_t *w, uint64_t number, uint64_t time,
     return 0;
 }
 
+int tape_write_sync(tape_write_t *w, errmsg_t *err)
+{
+    if (fdatasync(w->fd) < 0)
+        return errmsg_fail(err, errno, "cannot write %.120s to the disk: %s", w->path,
+                           strerror(errno));
+    return 0;
+}
+
 int tape_write_end(tape_write_t *w, errmsg_t *err)
 {
     size_t len = w->n * TAPE_INDEX_ENTRY;
@@ -310,10 +318,7 @@ int tape_write_end(tape_write_t *w, errmsg_t *err)
     }
     s.check = tape_check(index, len);
     if (section_add(w, &s, iov, 3, err) == 0) {
-        if (fdatasync(w->fd) < 0)
-            errmsg_fail(err, errno, "cannot write %.120s to the disk: %s", w->path,
-                        strerror(errno));
-        else
+        if (tape_write_sync(w, err) == 0)
             rc = section_add(w, &end, last, 1, err);
     }
     free(index);

@@ -47,5 +47,8 @@ int tape_write_step(tape_write_t *w, uint64_t number, uint64_t time,
                     const struct tape_block *blocks, errmsg_t *err);
 /* Write the index, and all of the file to the disk.  No more steps can be written afterwards. */
 int tape_write_end(tape_write_t *w, errmsg_t *err);
+/* Write all of the file to the disk, so that it counts as interrupted.  -1 with an error message
+ * and an error of fdatasync(2). */
+int tape_write_sync(tape_write_t *w, errmsg_t *err);
 
 #endif

@@ -100,13 +100,19 @@ void stream_writer_remove(struct writer *w, const char *why)
     writer_free(w);
 }
 
-/* Remove a writer that has left without closing its end of the stream. */
-static void writer_died(struct writer *w)
+/* Keep for lists how a writer has ended. */
+static void writer_cause(struct writer *w, const char *how)
 {
     char text[60];
 
-    snprintf(text, sizeof(text), "rank %u of the writers has died", w->at.rank);
+    snprintf(text, sizeof(text), "rank %u of the writers %s", w->at.rank, how);
     causes_set(w->s, text);
+}
+
+/* Remove a writer that has left without closing its end of the stream. */
+static void writer_died(struct writer *w)
+{
+    writer_cause(w, "has died");
     w->left->more = causes_ask(w);
     if (w->s->need > w->count.need)
         w->s->need = w->count.need;
@@ -122,7 +128,9 @@ static void writer_gone(struct claim *c, bool canceled)
     if (canceled) {
         if (s->need > w->count.step) /* its readers have got all before it */
             s->need = w->count.step;
-        stream_writer_remove(w, "has closed its end");
+        if (w->count.failed)
+            writer_cause(w, "has failed");
+        stream_writer_remove(w, w->count.failed ? "has failed" : "has closed its end");
     } else
         writer_died(w);
     registry_unused(s);

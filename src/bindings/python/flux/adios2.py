@@ -23,7 +23,7 @@ import numpy
 
 from .errors import FluxError, make_error
 from .handle import Handle
-from .stream import Step, StreamReader, StreamWriter
+from .stream import Step, StreamReader, StreamWriter, is_failure
 from .stream import Variable as _Found
 
 __all__ = ["Adios", "IO", "StepStatus", "Stream", "Variable"]
@@ -236,7 +236,11 @@ class Stream:
     def __enter__(self) -> "Stream":
         return self
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
+        if is_failure(value):
+            self._begun = False  # what was put into the step is lost
+            if self._out is not None:
+                self._out.fail()
         self.close()
 
     def __repr__(self) -> str:

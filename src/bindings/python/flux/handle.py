@@ -20,7 +20,7 @@ from .event import Subscription
 from .future import Future
 from .job import Jobs
 from .kvs import KVS, Namespace
-from .stream import StreamReader, StreamWriter
+from .stream import StreamReader, StreamWriter, is_failure
 
 __all__ = ["Handle", "Attributes", "open"]
 
@@ -135,7 +135,7 @@ class Handle:
             self._check()
             self._close()
 
-    def _close(self) -> None:
+    def _close(self, failed: bool = False) -> None:
         if not self._h:
             return
         self._h = self._queue = ffi.NULL
@@ -143,7 +143,7 @@ class Handle:
         sources, self._sources = self._sources, {}
         self._ready.clear()
         for stream in list(self._streams):
-            stream._drop()
+            stream._drop(failed)
         connection, self._connection = self._connection, None
         connection.reap()
         connection.thread = None
@@ -168,17 +168,13 @@ class Handle:
         # Nobody waits in a handle that is not referenced, whatever thread this is.
         self._close()
 
-    def _end(self, failed: bool) -> None:
-        """The program ends, and its streams do. If it has failed, what it has written is not whole."""
-        if failed and self._h and any(isinstance(s, StreamWriter) for s in self._streams):
-            self._connection.leak()
-        self._close()
-
     def __enter__(self) -> "Handle":
         return self
 
-    def __exit__(self, *exc) -> None:
-        self.close()
+    def __exit__(self, kind, value, traceback) -> None:
+        if self._h:
+            self._check()
+            self._close(is_failure(value))
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "lost" if self._lost else "open"
@@ -732,7 +728,7 @@ def _at_exit() -> None:
     daemons = {thread.ident for thread in threading.enumerate()} - {threading.get_ident()}
     for handle in list(_handles):
         if handle._thread not in daemons:
-            handle._end(failed)
+            handle._close(failed)  # the program ends, and its streams do
 
 
 def _after_fork() -> None:

@@ -85,6 +85,13 @@ def pyflux_interrupted(arg):
     return bool(ffi.from_handle(arg))
 
 
+def is_failure(exception: Optional[BaseException]) -> bool:
+    """Does an exception that leaves a `with` statement mean that its streams are not whole?"""
+    if isinstance(exception, SystemExit):
+        return exception.code not in (None, 0)
+    return exception is not None and not isinstance(exception, GeneratorExit)
+
+
 def _wake(ready) -> None:
     if not ready.done():
         ready.set_result(None)
@@ -141,18 +148,20 @@ class _Stream:
             raise make_error(errno.ECANCELED, f"stream '{self._name}' was closed")
         return self._s
 
-    def _drop(self) -> None:
+    def _drop(self, failed: bool = False) -> None:
         """Leave it now, and close it in C when nobody uses its memory any more."""
         pointer, self._s = self._s, None
         connection = self._handle._connection
         if pointer is not None and connection is not None and connection.h:  # not a child process
+            if failed:
+                lib.flux_stream_fail(pointer)  # of a reader this has no effect
             lib.flux_stream_leave(pointer)
 
     def close(self) -> None:
         """Leave the stream. Closing twice is not an error."""
         self._drop()
 
-    def __exit__(self, *exc) -> None:
+    def __exit__(self, kind, value, traceback) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -381,8 +390,20 @@ class StreamWriter(_Stream):
 
         self._wait(call, timeout)
 
+    def fail(self) -> None:
+        """Leave the stream, whose steps do not end where they should, since the program has failed.
+
+        Readers get the steps that were ended, and then an error (flux_stream_fail(3)). An exception
+        that leaves a `with` statement of the stream, or of its handle, does this, except for that of
+        `sys.exit(0)`; so does one that ends the program.
+        """
+        self._drop(True)
+
     def __enter__(self) -> "StreamWriter":
         return self
+
+    def __exit__(self, kind, value, traceback) -> None:
+        self._drop(is_failure(value))
 
 
 class StreamReader(_Stream):
@@ -478,7 +499,7 @@ class StreamReader(_Stream):
             self.end_step()
         self._drop()
 
-    def _drop(self) -> None:
+    def _drop(self, failed: bool = False) -> None:
         self._step = None
         super()._drop()
 
@@ -522,7 +543,7 @@ class Recording(StreamReader):
             raise make_error(errno.ECANCELED, f"the recording of '{self._name}' was closed")
         return self._s
 
-    def _drop(self) -> None:
+    def _drop(self, failed: bool = False) -> None:
         self._step = self._s = None
 
     def close(self) -> None:

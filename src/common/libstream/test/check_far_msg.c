@@ -119,8 +119,11 @@ START_TEST(strict)
                 [FAR_CLAIM] = 0xc, [FAR_NOTE] = 0xc};
 
             le_put32(head, type);
-            if (type == FAR_END)
-                le_put64(head + 8, LANE_CLOSED);
+            if (type == FAR_END) {
+                le_put64(head + 8, LANE_FAILED + 1);
+                ck_assert_int_eq(far_msg_decode(head, true, &m), -1);
+                le_put64(head + 8, LANE_CLOSED + bit % LANE_FAILED);
+            }
             ck_assert_int_eq(far_msg_decode(head, true, &m), writer ? 0 : -1);
             ck_assert_int_eq(far_msg_decode(head, false, &m), reader ? 0 : -1);
             if (bit == 0)

@@ -17,7 +17,8 @@ enum says { DONE, BUSY, RELOADED, UNKNOWN, REMOVED };
 struct module {
     const enum says *script;
     size_t counts;
-    json_int_t writer, step; /* of the last count */
+    json_int_t writer, step; /* of the last count, */
+    bool failed;             /* and this */
 };
 
 static void answer_count(struct fake *f, size_t i)
@@ -27,6 +28,7 @@ static void answer_count(struct fake *f, size_t i)
 
     m->writer = json_integer_value(json_object_get(o, "writer"));
     m->step = json_integer_value(json_object_get(o, "step"));
+    m->failed = json_is_true(json_object_get(o, "failed"));
     json_decref(o);
     switch (m->script[m->counts++]) {
     case DONE:
@@ -61,7 +63,7 @@ static void module_hook(struct fake *f, flux_msg_t *msg)
 }
 
 /* Write two steps, the sixth and the seventh, and close the stream. */
-static void write_and_close(struct fake *f, struct module *m)
+static void write_and_close(struct fake *f, struct module *m, bool fail)
 {
     const struct flux_stream_opts opts = {.transport = "ring"};
     flux_stream_t *s;
@@ -76,6 +78,8 @@ static void write_and_close(struct fake *f, struct module *m)
         ck_assert_int_eq(flux_stream_end_step(s, 10., &err), 0);
     }
     errno = ENXIO;
+    if (fail)
+        flux_stream_fail(s);
     flux_stream_close(s);
     ck_assert_int_eq(errno, ENXIO);
 }
@@ -95,7 +99,8 @@ START_TEST(counted)
     struct fake *f = fake_create();
     struct module m = {.script = cases[_i].script};
 
-    write_and_close(f, &m);
+    write_and_close(f, &m, _i % 2 == 1);
+    ck_assert(m.failed == (_i % 2 == 1));
     ck_assert_uint_eq(m.counts, cases[_i].counts);
     ck_assert_int_eq(m.writer, cases[_i].writer);
     ck_assert_int_eq(m.step, 7);
