@@ -95,6 +95,9 @@ for _name in $(compgen -v); do
     esac
 done
 
+# Many jobs of tests have two tasks on a node: a host with a single core has two for sessions.
+[ "$(nproc)" -gt 1 ] || export HWLOC_SYNTHETIC=${HWLOC_SYNTHETIC-package:1 core:2 pu:1}
+
 _base=${TMPDIR:-/tmp}
 if [ ${#_base} -gt 40 ] || [ ! -w "$_base" ]; then
     _base=/tmp

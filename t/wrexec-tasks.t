@@ -3,6 +3,7 @@
 # bound; and what happens when one dies.
 # shellcheck disable=SC2001,SC2016,SC2086,SC2154 # the tasks expand; set by run, ok and exits
 . "$(dirname "$0")/lib.sh"
+unset HWLOC_SYNTHETIC # the cores of this host are meant
 need_flux start submit wreckrun
 
 cat >res.lua <<'X'
