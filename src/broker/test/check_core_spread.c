@@ -281,7 +281,7 @@ int main(void)
     tcase_add_test(tc, guest_lost);
     tcase_add_test(tc, requests);
     tcase_add_test(tc, bad_reports);
-    tcase_add_loop_test(tc, host_lost, 0, 100);
-    tcase_add_loop_test(tc, chance, 0, 60);
+    tcase_add_loop_test(tc, host_lost, 0, (int)suite_runs(100));
+    tcase_add_loop_test(tc, chance, 0, (int)suite_runs(60));
     return run_case("core_spread", tc);
 }
