@@ -88,6 +88,8 @@ local function call(object, class, name)
     return pcall(object[name], object, name == "fd" and 0 or value(0), "", type)
   elseif waits[name] and class ~= "kvs" then
     args = {n = 1, random() / 500}
+  elseif name == "wait_readers" then
+    args = {n = 2, args[1], random() / 500}
   elseif name == "fence" or name == "wait_version" or name == "barrier" or name == "log_source" then
     name = name == "log_source" and name or name .. "_async"
   elseif class == "handle" and name == "rpc" then
