@@ -513,13 +513,84 @@ class StreamTest(Case):
             out.put("x", b"")
             self.fails(errno.EEXIST, out.put, "x", b"")
             for wrong in (None, object(), ["a"], {"a": 1}):
-                with self.assertRaisesRegex(TypeError, "variable 'y': "):
+                with self.assertRaisesRegex(TypeError, "^variable 'y' in step 0 of stream 'py.d': "):
                     out.put("y", wrong)
-            with self.assertRaisesRegex(OverflowError, "variable 'y': .* 64 bits"):
+            with self.assertRaisesRegex(OverflowError, "^variable 'y' in step 0 .* 64 bits"):
                 out.put("y", 1 << 64)
         out.close()
         self.assertTrue(out.closed)
         self.fails(errno.ECANCELED, out.put, "z", b"")
+
+    def refuses(self, number, pattern, call, *args, **options):
+        """the error of an argument, which has a number and a sentence"""
+        with self.assertRaisesRegex(flux.FluxError, pattern) as caught:
+            call(*args, **options)
+        self.assertEqual(caught.exception.errno, number)
+
+    def test_wrong_arguments(self):
+        """arguments that are not possible: stream, step and variable are named"""
+        grid = array.array("d", range(4))
+        with self.h.stream_writer("py.wr") as out, self.h.stream_reader("py.wr") as steps:
+            put, where = out.put, "^variable 'G' in step 0 of stream 'py.wr': "
+            self.refuses(
+                errno.ERANGE, where + "offset has the negative number -1$",
+                put, "G", grid, shape=(4,), offset=(-1,)
+            )
+            self.refuses(
+                errno.ERANGE, where + "shape has the number .* of more than 64 bits$",
+                put, "G", grid, shape=(1 << 64,)
+            )
+            self.refuses(errno.EINVAL, where + ".*float", put, "G", grid, shape=(4.5,))
+            self.refuses(
+                errno.EINVAL, where + "shape has 2 numbers, not one for each of 1 dimensions$",
+                put, "G", grid, shape=(4, 1)
+            )
+            self.refuses(errno.EINVAL, where, put, "G", object())
+            self.refuses(errno.EINVAL, "the name is a str, not int$", put, 5, grid)
+            put("G", grid, shape=(4,))
+            out.end_step()
+            step = steps.begin_step(timeout=60)
+            for call in (step.get, step.inquire):
+                self.refuses(errno.ERANGE, where + "-1 is not the rank of a writer$", call, "G", -1)
+                self.refuses(errno.EINVAL, where, call, "G", "first")
+            self.refuses(
+                errno.ERANGE, "^step 0 of stream 'py.wr': -1 is not", step.variables, -1
+            )
+            self.refuses(errno.ERANGE, "^step 0 of stream 'py.wr': -1", out.put_all, step, -1)
+            box = bytearray(32)
+            for call, args in ((step.read_into, ["G", box]), (step.schedule, ["G"])):
+                self.refuses(
+                    errno.ERANGE, where + "start has the negative number -2$",
+                    call, *args, (-2,), (1,)
+                )
+                self.refuses(errno.EINVAL, where + "count has 0 numbers", call, *args, (1,), ())
+            steps.end_step()
+            self.refuses(errno.EINVAL, "^step 0 of stream 'py.wr' was released$", step.get, "G")
+            self.refuses(errno.EINVAL, "^stream 'py.wr': '-3' is not a step", steps.begin_step, -3)
+            self.refuses(errno.EINVAL, "^stream 'py.wr': ", steps.begin_step, 1.5)
+        open_reader = self.h.stream_reader
+        self.refuses(errno.ERANGE, "^stream 'py.wr': ", self.h.stream_writer, "py.wr", keep=-1)
+        self.refuses(errno.EINVAL, "^stream 'py.wr': a key is for", open_reader, "py.wr", key="k")
+        self.refuses(errno.EINVAL, "^stream 'py.wr': 'no' is not a", open_reader, "py.wr", policy="no")
+
+    def test_evicted(self):
+        """a reader that is evicted is told by which writer, of which stream, and in which step"""
+        for transport in ("ring", "tcp"):
+            with self.h.stream_writer("py.ev", evict=0.01) as out:
+                with self.h.stream_reader("py.ev", depth=1, transport=transport) as steps:
+                    out.end_step()
+                    self.assertEqual(steps.begin_step(timeout=60).number, 0)
+                    for _ in range(3):
+                        out.put("n", b"")
+                        out.end_step(60)
+                    with self.assertRaises(flux.FluxError) as caught:
+                        while True:
+                            steps.begin_step(timeout=60)
+                    self.assertEqual(caught.exception.errno, errno.ESTALE)
+                    self.assertRegex(
+                        str(caught.exception),
+                        "^stream 'py.ev', step [0-9]+, rank 0 of the writers: .* evicted this reader",
+                    )
 
     def test_memory_outlives(self):
         """what was got stays mapped when the stream and the handle are closed"""

@@ -155,6 +155,9 @@ struct stream_found {
  * none; -1 with an error message. */
 int stream_reader_find(flux_stream_t *s, uint32_t writer, const char *var, struct stream_found *f,
                        errmsg_t *err);
+/* A value was not sent: say which, for the errno that is set.  -1. */
+int stream_reader_unread(const flux_stream_t *s, uint32_t writer, const char *var,
+                         const errmsg_t *why, errmsg_t *err);
 /* The pin block of a source as of the step that was begun.  1; 0: there is none; -1 with an error
  * message. */
 int stream_pin_read(struct stream_source *src, errmsg_t *err);

@@ -126,7 +126,7 @@ void stream_reader_close(flux_stream_t *s)
 
 /* --- opening --- */
 
-static int want(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t *err)
+static int want_all(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t *err)
 {
     knock_want_init(&s->want);
     if (opts->policy && knock_policy_parse(&s->want, opts->policy, err) < 0)
@@ -141,17 +141,14 @@ static int want(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t 
     if (opts->team && opts->group)
         return errmsg_fail(err, EINVAL, "a member of a team has no group: each has all steps");
     if (!opts->team && (opts->rank > 0 || opts->size > 1))
-        return errmsg_fail(err, EINVAL,
-                           "stream '%s': readers with a rank and a size have the name of a team",
-                           s->name);
+        return errmsg_fail(err, EINVAL, "readers with a rank and a size have the name of a team");
     if (opts->team && knock_team_set(&s->want, opts->team, opts->rank, opts->size, err) < 0)
         return -1;
     if (!(opts->resume >= 0. && opts->resume <= KNOCK_HOLD_MAX) ||
         (opts->resume > 0. && !opts->group))
-        return errmsg_fail(err, EINVAL,
-                           "stream '%s': the option resume is a time of at most %d s, and of a "
-                           "member of a group",
-                           s->name, KNOCK_HOLD_MAX);
+        return errmsg_fail(
+            err, EINVAL, "the option resume is a time of at most %d s, and of a member of a group",
+            KNOCK_HOLD_MAX);
     s->want.hold = (uint32_t)opts->resume; /* whole seconds, rounded up */
     s->want.hold += s->want.hold < opts->resume;
     if (opts->group && knock_group_set(&s->want, opts->group, opts->key, err) < 0)
@@ -160,6 +157,15 @@ static int want(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t 
         s->want.depth = opts->depth;
     if (opts->bytes > 0)
         s->want.bytes = opts->bytes;
+    return 0;
+}
+
+static int want(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t *err)
+{
+    errmsg_t why;
+
+    if (want_all(s, opts, &why) < 0)
+        return errmsg_fail(err, errno, "stream '%s': %s", s->name, why.text);
     return 0;
 }
 
@@ -376,6 +382,14 @@ static void report(flux_stream_t *s)
     count(s);
 }
 
+/* Say of which writer, and in which step, something is the matter. */
+static void whose(const flux_stream_t *s, const struct stream_source *src, const errmsg_t *what,
+                  errmsg_t *err)
+{
+    errmsg_set(err, "stream '%s', step %" PRIu64 ", rank %u of the writers: %s", s->name, src->last,
+               (uint32_t)(src - s->sources), what->text);
+}
+
 /* What the module says about a writer that is gone, if it says something in time; and in which step
  * that was, the one behind the last that this reader was offered.  If the connection has gone
  * through a relay that has ended, the writer may have gone later, and for another reason. */
@@ -400,8 +414,7 @@ static void why(flux_stream_t *s, const struct stream_source *src, errmsg_t *err
     else if (src->gone)
         errmsg_set(err, "stream '%s': %s", s->name, src->gone);
     else
-        errmsg_set(err, "stream '%s', step %" PRIu64 ", rank %u of the writers: %s", s->name,
-                   src->last, (uint32_t)(src - s->sources), lost.text);
+        whose(s, src, &lost, err);
 }
 
 /* Memory of the former writer stays mapped, and as it is while steps of it are parked. */
@@ -472,6 +485,7 @@ static int sources_next(flux_stream_t *s, double seconds, errmsg_t *err)
 
 int stream_reader_take(flux_stream_t *s, struct stream_source *src, int slot, errmsg_t *err)
 {
+    errmsg_t lost;
     int rc;
 
     if (!src->has[HEAD])
@@ -482,14 +496,16 @@ int stream_reader_take(flux_stream_t *s, struct stream_source *src, int slot, er
         return 0;
     if (slot == HEAD)
         stream_reader_from(src, src->in);
-    rc = inlet_take(src->in, &src->steps[slot], err);
+    if ((rc = inlet_take(src->in, &src->steps[slot], &lost)) < 0 && err)
+        *err = lost;
     if (rc < 0 && s->stay && slot == HEAD &&
         (errno == ECONNRESET || (errno == ENODATA && src->nparked == 0)))
         return stream_reader_lost(s, src, err);
     if (rc < 0 && errno == ECONNRESET && slot == HEAD) {
         why(s, src, err);
         errno = ECONNRESET;
-    }
+    } else if (rc < 0 && errno != ENODATA)
+        whose(s, src, &lost, err);
     src->has[slot] = rc == 1;
     if (rc == 1 && src->last <= src->steps[slot].step) /* they may fall in a group */
         src->last = src->steps[slot].step + 1;
@@ -754,9 +770,13 @@ int stream_reader_find(flux_stream_t *s, uint32_t writer, const char *var, struc
 block_t *stream_reader_whole(flux_stream_t *s, uint32_t writer, errmsg_t *err)
 {
     block_t *b = stream_reader_block(s, writer, err);
+    errmsg_t why;
 
-    if (b && inlet_fetch_all(s->sources[writer].from, &s->sources[writer].steps[HEAD], err) < 0)
+    if (b && inlet_fetch_all(s->sources[writer].from, &s->sources[writer].steps[HEAD], &why) < 0) {
+        errmsg_fail(err, errno, "step %" PRIu64 " of stream '%s', rank %u of the writers: %s",
+                    s->step, s->name, writer, why.text);
         return NULL;
+    }
     return b;
 }
 
@@ -771,12 +791,22 @@ const char *flux_stream_var(flux_stream_t *s, uint32_t writer, size_t i)
     return v ? v->name : NULL;
 }
 
+int stream_reader_unread(const flux_stream_t *s, uint32_t writer, const char *var,
+                         const errmsg_t *why, errmsg_t *err)
+{
+    return errmsg_fail(err, errno,
+                       "variable '%s' in step %" PRIu64 " of stream '%s', rank %u of the writers: "
+                       "%s",
+                       var, s->step, s->name, writer, why->text);
+}
+
 int flux_stream_get(flux_stream_t *s, uint32_t writer, const char *var, const void **data,
                     size_t *len, errmsg_t *err)
 {
     struct stream_found f;
     struct inlet_stats st = {.far = false};
     int rc = stream_reader_find(s, writer, var, &f, err);
+    errmsg_t why;
 
     if (rc < 0)
         return -1;
@@ -784,8 +814,8 @@ int flux_stream_get(flux_stream_t *s, uint32_t writer, const char *var, const vo
         return errmsg_fail(err, ENOENT,
                            "step %" PRIu64 " of stream '%s' has no variable '%.127s' of rank %u",
                            s->step, s->name, var, writer);
-    if (inlet_fetch(f.in, f.step, &f.val, err) < 0)
-        return -1;
+    if (inlet_fetch(f.in, f.step, &f.val, &why) < 0)
+        return stream_reader_unread(s, writer, var, &why, err);
     *len = f.val.len;
     *data = (const char *)f.step->data + f.val.off;
     if (s->sources[writer].from && !f.made) /* else it is a file, or here */

@@ -176,6 +176,7 @@ static int part_ask(flux_stream_t *s, const stream_array_t *a, const char *var,
 {
     struct stream_found f;
     int rc = stream_reader_find(s, part->rank, var, &f, err);
+    errmsg_t why;
 
     if (rc < 0)
         return -1;
@@ -184,7 +185,9 @@ static int part_ask(flux_stream_t *s, const stream_array_t *a, const char *var,
                            "rank %u of the writers of stream '%s' has another number of bytes of "
                            "variable '%s' than it says in step %" PRIu64,
                            part->rank, s->name, var, s->step);
-    return inlet_ask(f.in, f.step, &f.val, box, part, buf, err);
+    if (inlet_ask(f.in, f.step, &f.val, box, part, buf, &why) < 0)
+        return stream_reader_unread(s, part->rank, var, &why, err);
+    return 0;
 }
 
 /* Request what one writer has, as a whole.  0, or -1. */
@@ -192,8 +195,11 @@ static int own_ask(flux_stream_t *s, const struct stream_request *r, errmsg_t *e
 {
     struct stream_found f;
     int rc = stream_reader_find(s, r->writer, r->var, &f, err);
+    errmsg_t why;
 
-    return rc <= 0 ? rc : inlet_ask_value(f.in, f.step, &f.val, err); /* own_copy() misses it */
+    if (rc > 0 && inlet_ask_value(f.in, f.step, &f.val, &why) < 0)
+        return stream_reader_unread(s, r->writer, r->var, &why, err);
+    return rc < 0 ? -1 : 0; /* own_copy() misses it */
 }
 
 /* Ask for all parts of a request, and count those that were asked for.  0, or -1. */
@@ -251,10 +257,11 @@ static int answers(flux_stream_t *s, const struct stream_request *r, size_t aske
 {
     for (size_t i = 0; i < asked; i++) {
         inlet_t *in = part_inlet(s, r, i);
+        errmsg_t why;
 
-        if (rc == 0)
-            rc = inlet_answer(in, err);
-        else {
+        if (rc == 0 && (rc = inlet_answer(in, &why)) < 0)
+            stream_reader_unread(s, stream_select_part(r->sel, i)->rank, r->var, &why, err);
+        else if (rc < 0) {
             int saved = errno;
 
             inlet_forget(in);

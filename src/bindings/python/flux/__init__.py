@@ -17,7 +17,7 @@ requests, events), `flux.kvs` (key-value store), `flux.job` and `flux.jobspec` (
 """
 
 from ._libflux import ffi as _ffi, lib as _lib
-from .errors import EndOfStream, FluxError, FluxTimeoutError
+from .errors import EndOfStream, FluxError, FluxTimeoutError, FluxTypeError, FluxValueError
 from .event import Event, Subscription
 from .future import Future
 from .handle import Attributes, Handle, open  # pylint: disable=redefined-builtin
@@ -42,6 +42,8 @@ __all__ = [
     "Event",
     "FluxError",
     "FluxTimeoutError",
+    "FluxTypeError",
+    "FluxValueError",
     "Future",
     "Handle",
     "JobEnded",

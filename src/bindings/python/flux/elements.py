@@ -65,7 +65,7 @@ def _native(data):
     raise TypeError("an array of the other byte order can be put only if it is one of NumPy")
 
 
-def plain(variable: str, data):
+def plain(data):
     """What has the buffer protocol, contiguous, for arrays, bytes, numbers, texts and lists."""
     try:
         if isinstance(data, bool):
@@ -90,7 +90,7 @@ def plain(variable: str, data):
     except (TypeError, ValueError, OverflowError, BufferError) as e:
         why = str(e)
         if isinstance(e, OverflowError):
-            raise OverflowError(f"variable '{variable}': {why}") from None
+            raise
         if why.startswith("memoryview: "):
             why = f"{type(data).__name__} is not an array, bytes, a number, a text or a list of numbers"
-    raise TypeError(f"variable '{variable}': {why}")
+    raise TypeError(why)

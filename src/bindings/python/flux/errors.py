@@ -5,7 +5,7 @@ from typing import NoReturn
 
 from ._libflux import ffi
 
-__all__ = ["FluxError", "FluxTimeoutError", "EndOfStream"]
+__all__ = ["FluxError", "FluxTimeoutError", "EndOfStream", "FluxTypeError", "FluxValueError"]
 
 
 class FluxError(OSError):
@@ -30,12 +30,28 @@ class EndOfStream(FluxError):
     """A stream has ended in an orderly way: no result will follow (ENODATA)."""
 
 
+class FluxTypeError(FluxError, TypeError):
+    """An argument of another type than is possible (EINVAL)."""
+
+
+class FluxValueError(FluxError, ValueError, OverflowError):
+    """An argument of a value that is not possible (EINVAL, or ERANGE for a number)."""
+
+
 _CLASSES = {_errno.ETIMEDOUT: FluxTimeoutError, _errno.ENODATA: EndOfStream}
 
 
 def make_error(errnum: int, message: str) -> FluxError:
     """The exception for an error number and its message."""
     return _CLASSES.get(errnum, FluxError)(errnum, message)
+
+
+def wrong_argument(error: Exception, message: str) -> FluxError:
+    """The exception for a TypeError, ValueError or OverflowError in what a caller gave."""
+    if isinstance(error, TypeError):
+        return FluxTypeError(_errno.EINVAL, message)
+    number = _errno.ERANGE if isinstance(error, OverflowError) else _errno.EINVAL
+    return FluxValueError(number, message)
 
 
 def fail(message: str) -> NoReturn:

@@ -17,6 +17,7 @@ with flux.Recording("heat.rec") as steps:   # a file of `flux stream record`, wi
 import dataclasses
 import errno
 import math
+import operator
 import re
 import threading
 import time
@@ -35,7 +36,7 @@ from typing import (
 
 from . import _c, elements
 from ._libflux import ffi, lib
-from .errors import FluxError, fail_with, make_error
+from .errors import FluxError, fail_with, make_error, wrong_argument
 from .records import RecordFormat
 
 if TYPE_CHECKING:
@@ -92,6 +93,43 @@ def is_failure(exception: Optional[BaseException]) -> bool:
     return exception is not None and not isinstance(exception, GeneratorExit)
 
 
+_WRONG = (TypeError, ValueError, OverflowError)  # what is wrong with an argument
+
+
+def _numbers(numbers, ndims: int, what: str) -> List[int]:
+    """The numbers that an argument has for each dimension."""
+    found = [operator.index(number) for number in numbers]
+    if len(found) != ndims:
+        raise ValueError(f"{what} has {len(found)} numbers, not one for each of {ndims} dimensions")
+    for number in found:
+        if number < 0:
+            raise OverflowError(f"{what} has the negative number {number}")
+        if number >= 1 << 64:
+            raise OverflowError(f"{what} has the number {number} of more than 64 bits")
+    return found
+
+
+def _rank(writer) -> int:
+    """The rank of a writer: too large a one is refused by libstream."""
+    number = operator.index(writer)
+    if not 0 <= number < lib.FLUX_STREAM_ALL:
+        raise OverflowError(f"{number} is not the rank of a writer")
+    return number
+
+
+def _piece(ndims: int, shape, offset) -> list:
+    """The shape of a global array, and the offset of a piece of it, as libstream takes them."""
+    if shape is None:
+        if offset is not None:
+            raise ValueError("an offset is that of a piece of an array with a shape")
+        return [ffi.NULL, ffi.NULL]
+    offset = [0] * ndims if offset is None else _numbers(offset, ndims, "offset")
+    return [
+        ffi.new("uint64_t[]", _numbers(shape, ndims, "shape")),
+        ffi.new("uint64_t[]", offset),
+    ]
+
+
 def _wake(ready) -> None:
     if not ready.done():
         ready.set_result(None)
@@ -111,7 +149,10 @@ class _Stream:
         timeout = options["timeout"]
         # 0 would be the default of libstream.
         options["timeout"] = -1.0 if timeout is None else max(timeout, 1e-3)
-        opts = ffi.new("struct flux_stream_opts *", options)
+        try:
+            opts = ffi.new("struct flux_stream_opts *", options)
+        except _WRONG as e:
+            raise wrong_argument(e, f"stream '{name}': {e}") from None
         kept = []
         for what, value in texts.items():
             if value is not None:
@@ -224,8 +265,19 @@ class StreamWriter(_Stream):
         (flux_stream_pin(3)).
         """
         pointer = self._pointer()
-        name = _c.text(variable, "the variable")
-        err = ffi.new("errmsg_t *")
+        try:
+            self._put(variable, data, shape, offset, format)
+            err = ffi.new("errmsg_t *")
+            if pinned and lib.flux_stream_pin(pointer, _c.text(variable, "the name"), err) < 0:
+                fail_with(err)
+        except FluxError:
+            raise
+        except _WRONG as e:
+            where = f"variable '{variable}' in step {self.step} of stream '{self._name}'"
+            raise wrong_argument(e, f"{where}: {e}") from None
+
+    def _put(self, variable: str, data, shape, offset, format) -> None:
+        name = _c.text(variable, "the name")
         if format is None and getattr(getattr(data, "dtype", None), "names", None):
             format = RecordFormat.from_dtype(data.dtype)
             if not data.dtype.isnative:
@@ -238,21 +290,12 @@ class StreamWriter(_Stream):
             self._data.append(inner)
             self._put_records(name, memory, kind, () if one else (len(data),), shape, offset)
         else:
-            self._put_elements(variable, name, data, shape, offset)
-        if pinned and lib.flux_stream_pin(pointer, name, err) < 0:
-            fail_with(err)
+            self._put_elements(name, data, shape, offset)
 
     def _put_records(self, name: bytes, data, kind: RecordFormat, count, shape, offset) -> None:
         err = ffi.new("errmsg_t *")
         array = ffi.new("struct flux_stream_array *")
-        place = [ffi.new("uint64_t[]", list(count)), ffi.NULL, ffi.NULL]
-        if shape is not None:
-            offset = offset if offset is not None else [0] * len(count)
-            if not len(shape) == len(offset) == len(count):
-                raise ValueError(f"shape and offset have {len(count)} dimensions")
-            place[1:] = [ffi.new("uint64_t[]", list(shape)), ffi.new("uint64_t[]", list(offset))]
-        elif offset is not None:
-            raise ValueError("an offset is that of a piece of an array with a shape")
+        place = [ffi.new("uint64_t[]", list(count)), *_piece(len(count), shape, offset)]
         array.ndims, array.format = len(count), kind._f
         array.count, array.shape, array.offset = place
         # What NumPy has is C-contiguous, or an error.
@@ -261,10 +304,10 @@ class StreamWriter(_Stream):
             fail_with(err)
         self._data.append((buffer, kind, place))
 
-    def _put_elements(self, variable: str, name: bytes, data, shape, offset) -> None:
+    def _put_elements(self, name: bytes, data, shape, offset) -> None:
         pointer = self._pointer()
         err = ffi.new("errmsg_t *")
-        data = elements.plain(variable, data)
+        data = elements.plain(data)
         plain = isinstance(data, (bytes, bytearray))
         if plain and (shape is not None or offset is not None):
             raise TypeError("bytes are not a piece of an array")
@@ -278,14 +321,7 @@ class StreamWriter(_Stream):
             array = ffi.new("struct flux_stream_array *")
             kind = ffi.new("char[]", elements.element(view).encode())
             count = ffi.new("uint64_t[]", view.shape)
-            place = [ffi.NULL, ffi.NULL]
-            if shape is not None:
-                offset = offset if offset is not None else [0] * view.ndim
-                if not len(shape) == len(offset) == view.ndim:
-                    raise ValueError(f"shape and offset of {variable} have {view.ndim} dimensions")
-                place = [ffi.new("uint64_t[]", list(shape)), ffi.new("uint64_t[]", list(offset))]
-            elif offset is not None:
-                raise ValueError("an offset is that of a piece of an array with a shape")
+            place = _piece(view.ndim, shape, offset)
             array.type, array.ndims, array.count, array.columns = kind, view.ndim, count, columns
             array.shape, array.offset = place
             rc = lib.flux_stream_put_array(pointer, name, array, buffer, err)
@@ -297,7 +333,12 @@ class StreamWriter(_Stream):
     def put_all(self, step: "Step", writer: int = 0) -> None:
         """Add all variables that a writer has put into a step, which must not be released before."""
         err = ffi.new("errmsg_t *")
-        if lib.flux_stream_put_all(self._pointer(), step._pointer(), writer, err) < 0:
+        pointer = step._pointer()
+        try:
+            number = _rank(writer)
+        except _WRONG as e:
+            raise step._wrong(e) from None
+        if lib.flux_stream_put_all(self._pointer(), pointer, number, err) < 0:
             fail_with(err)
 
     def define(self, text: str) -> None:
@@ -433,9 +474,12 @@ class StreamReader(_Stream):
         come any more), ECONNRESET (a writer has died), ESTALE (this reader was evicted).
         """
         numbers = {"next": lib.FLUX_STREAM_NEXT, "newest": lib.FLUX_STREAM_NEWEST}
-        number = numbers.get(which, -1) if isinstance(which, str) else which
-        if number < 0:
-            raise ValueError(f"'{which}' is not a step: next, newest, or a number")
+        try:
+            number = numbers.get(which, -1) if isinstance(which, str) else operator.index(which)
+            if not 0 <= number <= lib.FLUX_STREAM_NEXT:
+                raise ValueError(f"'{which}' is not a step: next, newest, or a number")
+        except _WRONG as e:
+            raise wrong_argument(e, f"stream '{self._name}': {e}") from None
         self.end_step()
         step = ffi.new("uint64_t *")
 
@@ -573,15 +617,6 @@ class Recording(StreamReader):
         return self
 
 
-def _box_of(variable: str, ndims: int, start, count, stride) -> List[Any]:
-    lists = []
-    for numbers, what in ((start, "start"), (count, "count"), (stride, "stride")):
-        if numbers is not None and len(numbers) != ndims:
-            raise ValueError(f"{what}: {variable} has {ndims} dimensions")
-        lists.append(ffi.NULL if numbers is None else ffi.new("uint64_t[]", list(numbers)))
-    return lists
-
-
 class Step:
     """A step that a reader has begun: the variables that each writer has put into it.
 
@@ -598,8 +633,33 @@ class Step:
 
     def _pointer(self):
         if self._reader._step is not self:
-            raise make_error(errno.EINVAL, f"step {self.number} was released")
+            text = f"step {self.number} of stream '{self._reader._name}' was released"
+            raise make_error(errno.EINVAL, text)
         return self._reader._pointer()
+
+    def _wrong(self, error: Exception, variable: Optional[str] = None) -> FluxError:
+        where = f"step {self.number} of stream '{self._reader._name}'"
+        if variable is not None:
+            where = f"variable '{variable}' in {where}"
+        return wrong_argument(error, f"{where}: {error}")
+
+    def _named(self, variable: str, writer: Optional[int] = None) -> Tuple[bytes, int]:
+        """The name of a variable and the rank of a writer for libstream; None is all of them."""
+        try:
+            number = lib.FLUX_STREAM_ALL if writer is None else _rank(writer)
+            return _c.text(variable, "the name"), number
+        except _WRONG as e:
+            raise self._wrong(e, variable) from None
+
+    def _box(self, variable: str, ndims: int, start, count, stride) -> List[Any]:
+        lists = []
+        try:
+            for numbers, what in ((start, "start"), (count, "count"), (stride, "stride")):
+                given = None if numbers is None else _numbers(numbers, ndims, what)
+                lists.append(ffi.NULL if given is None else ffi.new("uint64_t[]", given))
+        except _WRONG as e:
+            raise self._wrong(e, variable) from None
+        return lists
 
     def variables(self, writer: int = 0) -> List[str]:
         """The names of the variables of a writer, in the order in which it put them."""
@@ -615,8 +675,12 @@ class Step:
     def _names(self, call, writer: int) -> List[str]:
         pointer = self._pointer()
         names: List[str] = []
+        try:
+            number = _rank(writer)
+        except _WRONG as e:
+            raise self._wrong(e) from None
         while True:
-            name = call(pointer, writer, len(names))
+            name = call(pointer, number, len(names))
             if not name:
                 return names
             names.append(_c.string(name))
@@ -627,8 +691,8 @@ class Step:
         data = ffi.new("const void **")
         length = ffi.new("size_t *")
         err = ffi.new("errmsg_t *")
-        name = _c.text(variable, "the variable")
-        if lib.flux_stream_get(pointer, writer, name, data, length, err) < 0:
+        name, number = self._named(variable, writer)
+        if lib.flux_stream_get(pointer, number, name, data, length, err) < 0:
             fail_with(err)
         if lib.flux_stream_derived(pointer, name):  # the memory goes with the step: copy it
             return memoryview(bytes(ffi.buffer(data[0], length[0])) if length[0] else b"")
@@ -642,8 +706,7 @@ class Step:
         """
         info = ffi.new("struct flux_stream_info *")
         err = ffi.new("errmsg_t *")
-        number = lib.FLUX_STREAM_ALL if writer is None else writer
-        name = _c.text(variable, "the variable")
+        name, number = self._named(variable, writer)
         if lib.flux_stream_inquire(self._pointer(), number, name, info, err) < 0:
             fail_with(err)
         shape, offset, count = (
@@ -664,7 +727,7 @@ class Step:
     def format(self, variable: str) -> RecordFormat:
         """The format in which the records of a variable are, laid out for this host."""
         err = ffi.new("errmsg_t *")
-        pointer = lib.flux_stream_format(self._pointer(), _c.text(variable, "the variable"), err)
+        pointer = lib.flux_stream_format(self._pointer(), self._named(variable)[0], err)
         if not pointer:
             fail_with(err)
         cache = self._reader._formats
@@ -692,8 +755,8 @@ class Step:
         err = ffi.new("errmsg_t *")
         data = ffi.new("const void **")
         count = ffi.new("size_t *")
-        name = _c.text(variable, "the variable")
-        rc = lib.flux_stream_get_records(self._pointer(), writer, name, kind._f, data, count, err)
+        name, number = self._named(variable, writer)
+        rc = lib.flux_stream_get_records(self._pointer(), number, name, kind._f, data, count, err)
         if rc < 0:
             fail_with(err)
         return data[0], count[0]
@@ -740,9 +803,9 @@ class Step:
         piece).
         """
         v = self.inquire(variable)
-        lists = _box_of(variable, len(v.shape), start, count, stride)
+        lists = self._box(variable, len(v.shape), start, count, stride)
         err = ffi.new("errmsg_t *")
-        name = _c.text(variable, "the variable")
+        name = self._named(variable)[0]
         to = ffi.from_buffer(buffer, require_writable=True)
         if v.format:
             kind = self.format(variable)._f
@@ -765,6 +828,7 @@ class Step:
         import numpy
 
         v = self.inquire(variable)
+        self._box(variable, len(v.shape), start, count, stride)
         shape = tuple(v.shape if count is None else count)
         # Made in the order of the array, which is what is copied.
         dtype = self.format(variable).dtype if v.format else v.dtype
@@ -792,8 +856,9 @@ class Step:
         """
         v = self.inquire(variable, writer)
         if v.format:
-            raise make_error(errno.EOPNOTSUPP, f"'{variable}' has records: see read(), records()")
-        lists = _box_of(variable, len(v.shape), start, count, stride)
+            text = f"variable '{variable}' in step {self.number} of stream '{self._reader._name}'"
+            raise make_error(errno.EOPNOTSUPP, f"{text} has records: see read(), records()")
+        lists = self._box(variable, len(v.shape), start, count, stride)
         made = None
         if buffer is None:
             import numpy
@@ -806,8 +871,7 @@ class Step:
             made = buffer.reshape(counts, order="F" if v.columns else "C")
         to = ffi.from_buffer(buffer, require_writable=True)
         box = ffi.new("struct flux_stream_box *", lists)
-        number = lib.FLUX_STREAM_ALL if writer is None else writer
-        name = _c.text(variable, "the variable")
+        name, number = self._named(variable, writer)
         err = ffi.new("errmsg_t *")
         if lib.flux_stream_schedule(self._pointer(), name, number, box, to, len(to), err) < 0:
             fail_with(err)
