@@ -20,7 +20,8 @@
  *    its state is ignored  connection to the child ends, or an event says that the rank is up
  *
  * Invariants:
- *  1. A rank that is lost here becomes ready only if it has joined.
+ *  1. A rank that is lost here becomes ready only if it has joined.  One that is up elsewhere again
+ *     is not lost here.
  *  2. `joined` has no rank that an event has announced as up since it joined.
  *  3. A child takes back what it has said when it hears of the event, so before the next broker of
  *     the rank joins below it: no request of that one is refused.
@@ -117,6 +118,8 @@ void stale_drop(core_t *c, struct peer *p, idset_t *ranks, const idset_t *joined
 void stale_up(core_t *c, const idset_t *ranks)
 {
     (void)idset_subtract(c->joined, ranks);
+    if (!core_is_root(c)) /* those whose loss was reported here may have come back elsewhere */
+        (void)idset_subtract(c->lost, ranks);
     for (uint32_t i = 0; i < c->nchildren; i++)
         stale_allow(c->children[i], ranks);
 }

@@ -160,6 +160,31 @@ START_TEST(joined)
 }
 END_TEST
 
+/* Rank 2 has passed on the loss of rank 5, which has come back below rank 3 when that was elsewhere.
+ * Then rank 4, and rank 5 with it, connects to rank 2. */
+START_TEST(elsewhere)
+{
+    struct cluster *cl = cl_up(6, "chain");
+
+    cl_kill(cl, 5);
+    cl_pump(cl);
+    expect_ranks(core_ranks_lost(cl->nodes[2].core), "5");
+    bad_link(cl, 3, 2);
+    cl_sleep(cl, 2.);
+    ck_assert_uint_eq(cl->nodes[3].parent, 1);
+    start_again(cl, 5);
+    expect_running(cl);
+    expect_ranks(core_ranks_lost(cl->nodes[2].core), "");
+    bad_link(cl, 4, 3);
+    cl_sleep(cl, 2.);
+    ck_assert_uint_eq(cl->nodes[4].parent, 2);
+    expect_running(cl);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-5");
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core_stale");
@@ -170,5 +195,6 @@ int main(void)
     tcase_add_loop_test(tc, asks, 0, 2);
     tcase_add_test(tc, named_dead);
     tcase_add_test(tc, joined);
+    tcase_add_test(tc, elsewhere);
     return run_case("core_stale", tc);
 }
