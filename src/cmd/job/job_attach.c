@@ -615,6 +615,7 @@ static int run_attached(struct job_attach *rc)
         cmd_error(rc->c, "out of memory");
     else if (flux_run(rc->h) < 0 && !rc->finished)
         cmd_error(rc->c, "the connection to the broker was lost");
+    taskout_finish(rc->out); /* also where no result has come */
     if (rc->name_failed && rc->job)
         job_waitline_ended(rc->c, &rc->ended, rc->said, JOBTELL_TASKS);
     else if (rc->name_failed)

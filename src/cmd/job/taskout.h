@@ -1,5 +1,5 @@
 /* Output of tasks on its way to this program's own streams: never blocking, labeled by lines when
- * that is wanted.
+ * that is wanted, else as it comes, except that lines of several tasks are not mixed.
  *
  * An outsink is a stream of this program; a taskout is one job's output, which goes to two of them.
  * Several taskouts may share sinks.
@@ -44,7 +44,7 @@ void taskout_destroy(taskout_t *t); /* NULL-safe, keeps errno */
 void taskout_set_ranks(taskout_t *t, const idset_t *ranks);
 /* `stream`: 1 standard output, 2 standard error. */
 void taskout_write(taskout_t *t, uint32_t task, uint32_t stream, const void *data, size_t len);
-/* At the end: lines that have none. */
+/* At the end: write what is held, and begin a new line after it if there are labels. */
 void taskout_finish(taskout_t *t);
 
 #endif

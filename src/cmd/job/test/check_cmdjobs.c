@@ -2,6 +2,7 @@
 #include "config.h"
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -547,6 +548,228 @@ static void ignore(void *arg)
 {
 }
 
+/* A sink into a pipe, on a reactor with a clock of its own. */
+struct printer {
+    double now, due; /* due: when the timer fires; 0: it is stopped */
+    flux_watcher_t *timer;
+    flux_reactor_t *r;
+    outsink_t *sink;
+    int fd[2];
+    char got[256];
+};
+
+static double print_now(void *impl)
+{
+    return ((struct printer *)impl)->now;
+}
+
+static int print_set(void *impl, flux_watcher_t *w, double at)
+{
+    struct printer *p = impl;
+
+    p->timer = w;
+    p->due = at;
+    return 0;
+}
+
+static void print_clear(void *impl, flux_watcher_t *w)
+{
+    ((struct printer *)impl)->due = 0.;
+}
+
+static int print_defer(void *impl, flux_watcher_t *w)
+{
+    return 0;
+}
+
+static void printer_start(struct printer *p)
+{
+    static const struct flux_reactor_ops ops = {.now = print_now,
+                                                .timer_set = print_set,
+                                                .timer_clear = print_clear,
+                                                .defer = print_defer,
+                                                .defer_clear = print_clear};
+    const struct outsink_cb cb = {must_not, ignore, NULL};
+
+    *p = (struct printer){.now = 100.};
+    ck_assert_int_eq(pipe2(p->fd, O_NONBLOCK), 0);
+    ck_assert_ptr_nonnull(p->r = flux_reactor_create_ops(&ops, p));
+    ck_assert_ptr_nonnull(p->sink = outsink_create(p->r, p->fd[1], &cb));
+}
+
+static void printer_stop(struct printer *p)
+{
+    outsink_destroy(p->sink);
+    flux_reactor_destroy(p->r);
+    close(p->fd[0]);
+    close(p->fd[1]);
+}
+
+/* Let the clock go on to `now`. */
+static void elapse(struct printer *p, double now)
+{
+    while (p->due > 0. && p->due <= now) {
+        p->now = p->due;
+        p->due = 0.;
+        flux_watcher_fire(p->timer);
+    }
+    p->now = now;
+}
+
+/* What was printed since the last call. */
+static const char *printed(struct printer *p)
+{
+    ssize_t n = read(p->fd[0], p->got, sizeof(p->got) - 1);
+
+    p->got[n > 0 ? n : 0] = 0;
+    return p->got;
+}
+
+#define SAYS(t, task, text) taskout_write(t, task, 1, text, strlen(text))
+
+START_TEST(whole_lines)
+{
+    const struct taskout_params params = {.label = false};
+    struct printer p;
+    taskout_t *t, *u;
+
+    printer_start(&p);
+    t = taskout_create(&params, p.sink, p.sink);
+    u = taskout_create(&params, p.sink, p.sink); /* another job */
+    SAYS(t, 0, "1");
+    ck_assert_str_eq(printed(&p), "1"); /* at once */
+    SAYS(t, 1, "2");
+    SAYS(t, 2, "3\n4");
+    SAYS(u, 0, "5\n");
+    ck_assert_str_eq(printed(&p), "");
+    SAYS(t, 1, "2");
+    SAYS(t, 0, "\n");
+    ck_assert_str_eq(printed(&p), "\n3\n5\n22");
+    SAYS(t, 2, "4\n");
+    SAYS(t, 1, "2\nprompt> ");
+    ck_assert_str_eq(printed(&p), "2\n44\nprompt> ");
+    /* the line is given up when nothing has come for a second */
+    SAYS(t, 0, "6\n");
+    elapse(&p, 100.9);
+    SAYS(t, 1, "go");
+    elapse(&p, 101.8);
+    ck_assert_str_eq(printed(&p), "go");
+    elapse(&p, 102.);
+    ck_assert_str_eq(printed(&p), "6\n");
+    ck_assert(p.due == 0.);
+    SAYS(t, 1, "x");
+    elapse(&p, 104.);
+    SAYS(t, 2, "7\n");
+    ck_assert_str_eq(printed(&p), "x7\n");
+    /* prompts of all tasks show, one after the other */
+    SAYS(t, 0, "a> ");
+    SAYS(t, 1, "b> ");
+    SAYS(t, 2, "c> ");
+    ck_assert_str_eq(printed(&p), "a> ");
+    elapse(&p, 105.);
+    ck_assert_str_eq(printed(&p), "b> c> ");
+    /* another job does not wait for one that has ended */
+    SAYS(t, 0, "end");
+    SAYS(t, 1, "ing");
+    SAYS(u, 0, "8\n");
+    taskout_finish(t);
+    ck_assert_str_eq(printed(&p), "end8\ning");
+    taskout_destroy(t);
+    SAYS(u, 0, "9");
+    SAYS(u, 1, "10");
+    taskout_destroy(u);
+    ck_assert_str_eq(printed(&p), "9");
+    printer_stop(&p);
+}
+END_TEST
+
+enum { TASKS = 3, LINES = 4000, WIDTH = 48 };
+
+struct writers {
+    char text[TASKS][LINES * WIDTH + 1], all[TASKS * LINES * WIDTH];
+    size_t at[TASKS], n;
+    taskout_t *t;
+    struct printer p;
+};
+
+/* The next bytes of task `i`, at most `len`. */
+static void write_some(struct writers *w, unsigned i, size_t len)
+{
+    size_t left = (size_t)LINES * WIDTH - w->at[i];
+    ssize_t k;
+
+    len = left < len ? left : len;
+    taskout_write(w->t, i, 1, w->text[i] + w->at[i], len);
+    w->at[i] += len;
+    while ((k = read(w->p.fd[0], w->all + w->n, sizeof(w->all) - w->n)) > 0 ||
+           (outsink_waiting(w->p.sink) > 0 && w->n < sizeof(w->all))) {
+        w->n += k > 0 ? (size_t)k : 0;
+        outsink_flush(w->p.sink);
+    }
+}
+
+/* Lines of tasks that write much, in pieces of any size, stay whole: three tasks, from a seed. */
+START_TEST(bulk_lines)
+{
+    const struct taskout_params params = {.label = false};
+    static struct writers w;
+    unsigned seed = (unsigned)_i + 1, next[TASKS] = {0};
+
+    w = (struct writers){.n = 0};
+    printer_start(&w.p);
+    ck_assert_ptr_nonnull(w.t = taskout_create(&params, w.p.sink, w.p.sink));
+    for (unsigned i = 0; i < TASKS; i++)
+        for (unsigned j = 0; j < LINES; j++)
+            sprintf(w.text[i] + (size_t)j * WIDTH, "%u %*u\n", i, WIDTH - 3, j);
+    while (w.at[0] + w.at[1] + w.at[2] < sizeof(w.all)) {
+        unsigned i = (unsigned)rand_r(&seed) % TASKS;
+
+        if (rand_r(&seed) % 2) {
+            write_some(&w, i, 4096 + (size_t)rand_r(&seed) % (rand_r(&seed) % 4 ? 4096 : 65536));
+        } else { /* a small piece, soon followed by the end of its line */
+            write_some(&w, i, 1 + (size_t)rand_r(&seed) % 4096);
+            write_some(&w, (i + 1) % TASKS, 1 + (size_t)rand_r(&seed) % 32768);
+            write_some(&w, i, WIDTH - w.at[i] % WIDTH);
+            write_some(&w, (i + 1) % TASKS, WIDTH - w.at[(i + 1) % TASKS] % WIDTH);
+        }
+    }
+    ck_assert_uint_eq(w.n, sizeof(w.all));
+    for (size_t pos = 0; pos < w.n; pos += WIDTH) {
+        unsigned i = (unsigned)(w.all[pos] - '0');
+
+        ck_assert_uint_lt(i, TASKS);
+        ck_assert_mem_eq(w.all + pos, w.text[i] + (size_t)WIDTH * next[i], WIDTH);
+        next[i]++;
+    }
+    taskout_destroy(w.t);
+    printer_stop(&w.p);
+}
+END_TEST
+
+/* A line is given up when too much waits for its end. */
+START_TEST(too_much_held)
+{
+    const struct taskout_params params = {.label = false};
+    static char much[65536];
+    struct printer p;
+    taskout_t *t;
+
+    memset(much, '\n', sizeof(much));
+    printer_start(&p);
+    t = taskout_create(&params, p.sink, p.sink);
+    SAYS(t, 0, "open");
+    for (uint32_t i = 1; i <= 17; i++)
+        taskout_write(t, i, 1, much, sizeof(much));
+    ck_assert_str_eq(printed(&p), "open");
+    ck_assert_uint_eq(outsink_waiting(p.sink), 0);
+    SAYS(t, 1, "y"); /* the first one with more than 64 KiB */
+    ck_assert_int_eq(strncmp(printed(&p), "\n\n", 2), 0);
+    ck_assert_uint_ge(outsink_waiting(p.sink), 16 * sizeof(much));
+    taskout_destroy(t);
+    printer_stop(&p);
+}
+END_TEST
+
 START_TEST(labels)
 {
     const struct outsink_cb cb = {must_not, ignore, NULL};
@@ -623,6 +846,9 @@ int main(void)
     tcase_add_test(tc, times);
     tcase_add_test(tc, records);
     tcase_add_test(tc, labels);
+    tcase_add_test(tc, whole_lines);
+    tcase_add_loop_test(tc, bulk_lines, 0, 20);
+    tcase_add_test(tc, too_much_held);
     tcase_add_test(tc, no_room);
     return run_case("cmdjobs", tc);
 }
