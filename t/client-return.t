@@ -48,6 +48,17 @@ top_returns() { # DESC NAME: it shows a new job of this name
     ok "$1" wait_until 30 shows " $2"
 }
 
+top_away() { # DESC
+    if [ -z "$tops" ]; then
+        skip 1 "no tmux, or no flux top"
+        return
+    fi
+    ok "$1" wait_until 30 shows "^connection lost, trying again"
+}
+top_is_there() {
+    ! shows "^connection lost"
+}
+
 # Each ^C but the one that detaches is answered with a line.
 sent=0
 detach() {
@@ -87,6 +98,7 @@ kill -TERM "$broker"
 wait "$broker"
 wait "$event"
 isnt $? 0 "a command without the flag ends with the broker"
+top_away "flux top says that the connection is lost"
 ok "the session is started again" begin
 "$FLUX" kvs put t.a=2
 "$FLUX" logger --source=test second
@@ -94,6 +106,7 @@ ok "flux kvs watch returns" wait_until 30 grep -q 2 watch.out
 ok "flux dmesg -f returns" wait_until 30 grep -q second dmesg.out
 like "$(cat watch.err)" "the broker was started again" "and says so"
 top_returns "flux top returns" two
+[ -z "$tops" ] || ok "and says so no longer" top_is_there
 wait_until 30 grep -q xx append.out
 "$FLUX" kvs put --append t.b=y
 ok "flux kvs watch --append returns" wait "$append"
@@ -106,6 +119,7 @@ wait "$broker" 2>/dev/null
 ok "^C twice detaches while the broker is away" wait_until 20 detach
 wait "$left"
 is $? 130 "and says that it was interrupted"
+top_away "flux top says it again"
 ok "the session is started after a SIGKILL" begin
 "$FLUX" kvs put t.a=3
 "$FLUX" logger --source=test third

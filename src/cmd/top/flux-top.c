@@ -8,7 +8,8 @@
  *    this file        the terminal, keys, and opening and leaving sessions
  *
  * Opened sessions form a stack of connections; the last one is shown.  When a session ends, it is
- * removed from the stack together with those above it.
+ * removed from the stack together with those above it.  The first connection may return
+ * (FLUX_O_RECONNECT); while it is lost, the screen keeps what it shows, and says so.
  *
  * Failure: an error message if the terminal cannot be used; --batch does not need one.
  */
@@ -74,6 +75,7 @@ struct top {
     bool screen;    /* ncurses is at work */
     int stderr_was; /* what relays say must not come between */
     bool colors;
+    bool away; /* the first connection is lost, and may return */
     int code;
     size_t leave; /* number of places to return to in the next pass; 0: stay */
     bool enter;   /* the selected session, in the next pass */
@@ -108,6 +110,7 @@ static void draw(struct top *t)
     if (!t->screen)
         return;
     t->model.now = clock_wall();
+    t->model.away = t->away && t->n == 1;
     n = topview_render(&t->model, t->lines, rows < LINES_MAX ? rows : LINES_MAX, cols);
     erase();
     for (size_t i = 0; i < n; i++) {
@@ -171,6 +174,24 @@ static void lost_cb(flux_t *h, void *arg)
             flux_watcher_start(t->later);
         }
     }
+}
+
+static void away_cb(flux_t *h, void *arg)
+{
+    struct top *t = arg;
+
+    t->away = true;
+    draw(t);
+}
+
+static void back_cb(void *arg)
+{
+    struct top *t = arg;
+
+    t->away = false;
+    if (t->data)
+        topdata_refresh(t->data);
+    draw(t);
 }
 
 static void show_last(struct top *t)
@@ -441,6 +462,8 @@ static int run(struct top *t, const char *where)
     t->n = 1;
     t->r = flux_get_reactor(t->places[0].h);
     flux_set_lost_handler(t->places[0].h, lost_cb, t);
+    flux_set_away_handler(t->places[0].h, away_cb, t);
+    cmd_on_return(t->c, back_cb, t);
     if (!(t->later = flux_defer_create(t->r, later_cb, t)))
         return cmd_error(t->c, "out of memory");
     for (int i = 0; i < n; i++) {

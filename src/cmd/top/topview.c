@@ -6,7 +6,7 @@
  *    line 4      (blank)
  *    line 5      titles of the table
  *    line 6...   jobs
- *    last        message, or keys
+ *    last        that the connection is lost, a message, or keys
  *
  * On a small screen, the first lines are shown, and the table scrolls to the selected row.
  */
@@ -166,7 +166,9 @@ static void row(struct screen *sc, const struct topmodel *m, const struct toprow
 
 static void bottom(struct screen *sc, const struct topmodel *m)
 {
-    if (m->message[0])
+    if (m->away)
+        line(sc, TOP_ERROR, "connection lost, trying again");
+    else if (m->message[0])
         line(sc, TOP_ERROR, "%s", m->message);
     else if (m->help)
         line(sc, TOP_DIM,

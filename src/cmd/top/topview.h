@@ -36,6 +36,7 @@ struct topmodel {
     size_t more; /* jobs that are not among the rows */
     size_t selected;
     bool help;
+    bool away;         /* the broker is, and may return: what is shown is from before */
     char message[160]; /* at the bottom; "" none */
 };
 

@@ -50,6 +50,8 @@ struct flux_handle {
     void *lost_arg;
     flux_back_f back_cb;
     void *back_arg;
+    flux_away_f away_cb;
+    void *away_arg;
 };
 
 flux_t *flux_handle_create(const struct flux_handle_ops *ops, void *impl, flux_reactor_t *r,
@@ -317,6 +319,12 @@ void flux_set_back_handler(flux_t *h, flux_back_f cb, void *arg)
     h->back_arg = arg;
 }
 
+void flux_set_away_handler(flux_t *h, flux_away_f cb, void *arg)
+{
+    h->away_cb = cb;
+    h->away_arg = arg;
+}
+
 void flux_handle_greeted(flux_t *h, uint32_t rank, uint32_t size)
 {
     h->rank = rank;
@@ -329,6 +337,8 @@ void flux_handle_away(flux_t *h)
         return;
     h->away = true;
     pending_away(h->pending);
+    if (h->away_cb)
+        h->away_cb(h, h->away_arg);
 }
 
 void flux_handle_back(flux_t *h, uint32_t size)

@@ -95,6 +95,11 @@ void flux_set_lost_handler(flux_t *h, flux_lost_f cb, void *arg);
 typedef void (*flux_back_f)(flux_t *h, void *arg);
 void flux_set_back_handler(flux_t *h, flux_back_f cb, void *arg);
 
+/* Called each time the connection of a handle with FLUX_O_RECONNECT is lost, but may return.
+ * Requests that do not wait for that have ended by then. */
+typedef void (*flux_away_f)(flux_t *h, void *arg);
+void flux_set_away_handler(flux_t *h, flux_away_f cb, void *arg);
+
 /* Attach data to the handle under a name, to be freed with it.  Replaces earlier data.  -1 with
  * ENOMEM. */
 int flux_aux_set(flux_t *h, const char *name, void *val, void (*free_fn)(void *));

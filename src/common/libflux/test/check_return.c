@@ -304,6 +304,11 @@ static void back_cb(flux_t *h, void *arg)
     ++*(int *)arg;
 }
 
+static void away_cb(flux_t *h, void *arg)
+{
+    ++*(int *)arg;
+}
+
 START_TEST(requests)
 {
     static const char *const want[] = {"x.first",  "event.subscribe a", "event.subscribe a",
@@ -312,12 +317,13 @@ START_TEST(requests)
     flux_future_t *plain, *again, *stream, *lost_stream, *whole_stream, *late, *early;
     const uint32_t ranks[] = {0, 1, 2};
     flux_future_t *many;
-    int back = 0;
+    int back = 0, away = 0;
     flux_t *h;
 
     server_init(&s, false);
     h = open_to(&s, FLUX_O_RECONNECT);
     ck_assert_uint_eq(flux_size(h), 4);
+    flux_set_away_handler(h, away_cb, &away);
     ck_assert_int_eq(flux_handle_pollfd(h, &back), -1); /* it changes */
     ck_assert_int_eq(errno, ENOTSUP);
     flux_set_back_handler(h, back_cb, &back);
@@ -351,6 +357,7 @@ START_TEST(requests)
         ck_assert_int_eq(flux_future_next(many), i < 2 ? 0 : -1);
     }
     ck_assert(!flux_future_ready(again) && !flux_future_ready(stream));
+    ck_assert_int_eq(away, 1);
     /* while it is away */
     late = flux_rpc(h, "x.late", NULL, FLUX_NODEID_ANY, FLUX_MSGF_IDEMPOTENT);
     early = flux_rpc(h, "x.early", NULL, FLUX_NODEID_ANY, 0);
