@@ -15,12 +15,13 @@ build_bootstrap() {
 BUILD_CHECKED=(--enable-invariants)
 
 # build_configure DIR [CONFIGURE-OPTION...]: configure in DIR unless that was done already, with
-# the same options by the same `configure`.
+# the same options by the same `configure`, which has seen all packages that are installed now: after
+# ./demo, ./check installs more.
 build_configure() {
     local dir=$1 src=$PWD
     shift
     mkdir -p "$dir"
-    if [ ! -f "$dir/Makefile" ] || [ configure -nt "$dir/config.status" ] ||
+    if [ ! -f "$dir/Makefile" ] || [ configure -nt "$dir/config.status" ] || [ -n "${deps_installed-}" ] ||
         [ "$(cat "$dir/.configured-with" 2>/dev/null)" != "$*" ]; then
         (cd "$dir" && "$src/configure" -q "$@") || return 1
         echo "$*" >"$dir/.configured-with"

@@ -37,7 +37,9 @@ deps_missing() {
     printf '%s\n' "$@" | grep -vxF "$installed" || true
 }
 
-# Install what is missing of a set.  With nothing missing this takes a few milliseconds.
+# Install what is missing of a set.  With nothing missing this takes a few milliseconds.  If something was,
+# $deps_installed is not empty: what `configure` has found before is out of date (build.sh).
+deps_installed=''
 deps_install() {
     local set=$1 packages=("${DEPS_BUILD[@]}") missing sudo=()
     if [ "$set" = check ]; then
@@ -71,4 +73,6 @@ deps_install() {
         echo "apt could not install ${missing[*]}: see above." >&2
         return 1
     fi
+    # shellcheck disable=SC2034 # for build.sh
+    deps_installed=yes
 }
