@@ -10,10 +10,10 @@
  * others that it reports were up before: `again` in overlay.ready, and `below` without `joined` in
  * overlay.hello and overlay.moved.
  *
- * Denied ranks: a child has reported such a lost rank as moved, or as up.  It does not know yet that
- * the rank is lost, and passes on what that asks for.  When it hears of the loss, the rank is about
- * to leave, or it was elsewhere all the time, which the child has not heard; then the child takes
- * back what it has said (`named`), by reporting the loss.
+ * Denied ranks: a child has reported such a lost rank as moved, or as up.  It does not know yet
+ * that the rank is lost, and passes on what that asks for.  When it hears of the loss, the rank is
+ * about to leave, or it was elsewhere all the time, which the child has not heard; then the child
+ * takes back what it has said (`named`), by reporting the loss.
  *
  *    a denied rank         until
  *    its requests fail     the child reports it as lost, or as ready after it has joined, or the

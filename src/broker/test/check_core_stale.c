@@ -90,9 +90,9 @@ START_TEST(asks)
 }
 END_TEST
 
-/* Rank 3 hears nothing for a while: rank 4 has moved to rank 2, and has died there.  Rank 3 names it
- * as up, and then hears of it.  What the next broker of rank 4 asks for is answered, also before it
- * is ready. */
+/* Rank 3 hears nothing for a while: rank 4 has moved to rank 2, and has died there.  Rank 3 names
+ * it as up, and then hears of it.  What the next broker of rank 4 asks for is answered, also before
+ * it is ready. */
 START_TEST(named_dead)
 {
     struct cluster *cl = cl_up(5, "chain");
@@ -160,8 +160,8 @@ START_TEST(joined)
 }
 END_TEST
 
-/* Rank 2 has passed on the loss of rank 5, which has come back below rank 3 when that was elsewhere.
- * Then rank 4, and rank 5 with it, connects to rank 2. */
+/* Rank 2 has passed on the loss of rank 5, which has come back below rank 3 when that was
+ * elsewhere.  Then rank 4, and rank 5 with it, connects to rank 2. */
 START_TEST(elsewhere)
 {
     struct cluster *cl = cl_up(6, "chain");

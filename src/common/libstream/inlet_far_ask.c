@@ -6,16 +6,17 @@
  * messages back until inlet_far_push(), so that many parts cost one exchange, and wake the writer
  * once.
  *
- * A response whose elements are not contiguous in the box is received in `packed`, and unpacked when
- * it is whole.  Only one response arrives at a time, so all share this memory.
+ * A response whose elements are not contiguous in the box is received in `packed`, and unpacked
+ * when it is whole.  Only one response arrives at a time, so all share this memory.
  *
  * Invariants:
  *  1. At most FAR_QUESTIONS requests are pending: a further one waits for the first response.
  *  2. A response is written only to the memory that the caller gave with its request, and, after
  *     inlet_far_forget() or the release of the step, nowhere.
  *
- * Failure: values that have not arrived when the connection ends are an error of inlet_far_answer(),
- * unless the connection is resumed (inlet_far_join.c), which sends all pending requests again.
+ * Failure: values that have not arrived when the connection ends are an error of
+ * inlet_far_answer(), unless the connection is resumed (inlet_far_join.c), which sends all pending
+ * requests again.
  */
 #include "config.h"
 #include <errno.h>
