@@ -62,8 +62,7 @@ void stale_forget(core_t *c, const idset_t *ranks)
  * there is no memory. */
 static char *part_text(const core_t *c, const idset_t *ranks, bool joined)
 {
-    idset_t *part =
-        joined ? idset_intersect(ranks, c->joined) : idset_difference(ranks, c->joined);
+    idset_t *part = joined ? idset_intersect(ranks, c->joined) : idset_difference(ranks, c->joined);
     char *text = part && !idset_empty(part) ? idset_format(part, 0) : NULL;
 
     idset_destroy(part);
@@ -86,7 +85,8 @@ void stale_deny(core_t *c, struct peer *p, uint32_t rank)
 {
     core_log(c, LOG_NOTICE,
              "rank %u is counted as lost, and has to leave if it is below rank %u, which has named "
-             "it", rank, p->rank);
+             "it",
+             rank, p->rank);
     if ((!p->denied && !(p->denied = idset_create())) || idset_set(p->denied, rank) < 0)
         core_log(c, LOG_ERR, "rank %u is out of memory to ignore reports of rank %u", c->cfg.rank,
                  rank);
@@ -107,8 +107,7 @@ void stale_drop(core_t *c, struct peer *p, idset_t *ranks, const idset_t *joined
     if (!old || (joined && idset_subtract(old, joined) < 0) || idset_subtract(ranks, old) < 0)
         core_log(c, LOG_ERR, "rank %u is out of memory to ignore what is said of lost ranks",
                  c->cfg.rank);
-    for (uint32_t r = old ? idset_first(old) : IDSET_NONE; r != IDSET_NONE;
-         r = idset_next(old, r))
+    for (uint32_t r = old ? idset_first(old) : IDSET_NONE; r != IDSET_NONE; r = idset_next(old, r))
         stale_deny(c, p, r);
     idset_destroy(old);
 }
