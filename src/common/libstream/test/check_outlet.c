@@ -682,6 +682,61 @@ START_TEST(strangers)
 }
 END_TEST
 
+enum { NOTHING_CAME, ANSWERED, NOT_ANOTHER };
+
+/* As another user: connect to a writer and tell its capability. */
+static int ask_as_nobody(const char *name)
+{
+    unsigned char buf[KNOCK_MAX];
+    struct knock k = {.key = {0}};
+    ssize_t n;
+    int fd;
+
+    if (setresgid(65534, 65534, 65534) < 0 || setresuid(65534, 65534, 65534) < 0)
+        return NOT_ANOTHER; /* a user namespace that has one user only */
+    memcpy(k.key, ends_key, sizeof(k.key));
+    knock_want_init(&k.want);
+    fd = dial(name);
+    (void)send(fd, buf, knock_encode(&k, buf), MSG_NOSIGNAL); /* EPIPE if it is closed already */
+    n = recv(fd, buf, sizeof(buf), 0);
+    close(fd);
+    return n > 0 ? ANSWERED : NOTHING_CAME;
+}
+
+/* A process of another user gets nothing, though it knows the capability and steps are kept. */
+START_TEST(another_user)
+{
+    outlet_t *o;
+    inlet_t *i;
+    pid_t pid;
+    int status;
+
+    if (geteuid() != 0)
+        return; /* only root can become somebody else */
+    o = writer(0., 2);
+    put(o, 1);
+    ck_assert_int_ge(pid = fork(), 0);
+    if (pid == 0)
+        _exit(ask_as_nobody(outlet_name(o)));
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFEXITED(status));
+    if (WEXITSTATUS(status) == NOT_ANOTHER) {
+        outlet_destroy(o);
+        return;
+    }
+    ck_assert_int_eq(WEXITSTATUS(status), NOTHING_CAME);
+    while (stats(o).refused != 1)
+        poll(NULL, 0, 1);
+    ck_assert_uint_eq(stats(o).readers, 0);
+    i = reader(o, "block", 0); /* the stream goes on */
+    get_release(i, 1);
+    put(o, 2);
+    get_release(i, 2);
+    inlet_destroy(i);
+    outlet_destroy(o);
+}
+END_TEST
+
 static unsigned entries(const char *dir)
 {
     DIR *d = opendir(dir);
@@ -791,7 +846,7 @@ int main(void)
 {
     const TTest *const both[] = {policies,   block, evict,       keep,   greedy,
                                  rendezvous, joins, reader_dies, pinned, queues};
-    const TTest *const ring[] = {stopped,    steps,       slots,     forgotten,
+    const TTest *const ring[] = {stopped,    steps,       slots,     forgotten, another_user,
                                  joins_kept, writer_dies, strangers, leftovers};
     TCase *tc = tcase_create("outlet");
 
