@@ -2,6 +2,7 @@
 # A file in /dev/shm that MPICH's first rank has made is removed when the job dies before MPICH does
 # it. What MPICH says is said by a shell here: killing it at the right moment cannot be arranged.
 # shellcheck disable=SC2016,SC2154 # the tasks expand; set by run
+. "$(dirname "$0")/mpi/own_shm.sh"
 . "$(dirname "$0")/lib.sh"
 need_flux start wreckrun
 need od python3
@@ -37,6 +38,40 @@ ok "... keeps what it made" test -e /dev/shm/$mine
 job $other 'kill -KILL $$'
 is "$status" 137 "a task with a file that is not MPICH's"
 ok "... keeps it" test -e /dev/shm/$other
+
+# UCX, below Debian's MPICH, has files of random names, too: in the directory of the job.
+cat >ucx.c <<'END'
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+int main(int argc, char **argv)
+{
+    char line[4096];
+    FILE *f;
+
+    MPI_Init(&argc, &argv);
+    if ((f = fopen("/proc/self/maps", "r"))) {
+        while (fgets(line, sizeof(line), f))
+            if (strstr(line, "/ucx_shm_"))
+                printf("%s", strchr(line, '/'));
+        fclose(f);
+    }
+    fflush(stdout);
+    MPI_Barrier(MPI_COMM_WORLD);
+    raise(SIGKILL);
+    return 0;
+}
+END
+if [ -z "${FLUX_TEST_SANITIZERS:-}" ] && command -v mpicc.mpich >/dev/null && mpicc.mpich -o ucx ucx.c >cc.log 2>&1; then
+    run run_with_timeout 30 "$FLUX" wreckrun --overcommit -n2 sh -c 'echo "in $FLUX_JOB_TMPDIR"; : >"${UCX_POSIX_DIR:-/dev/shm}/ucx_shm_test"; exec ./ucx'
+    dir=$(sed -n 's/^in //p' <<<"$out" | head -n 1)
+    is "$(grep ucx_shm <<<"$out" | grep -v "^$dir/")" "" "UCX has its files in the directory of the job"
+    ok "which is removed with those that a killed task has left" wait_until 10 test ! -e "$dir"
+    is "$(ls /dev/shm/ucx_shm_* 2>/dev/null)" "" "and there are no others"
+else
+    skip 3 "no MPICH"
+fi
 
 # MPICH 5 names a segment by a digest of the kvsname.
 cat >five.py <<'END'

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "libutil/strbuf.h"
+#include "libutil/strutil.h"
 
 #define ROOM 40
 
@@ -44,6 +45,7 @@ static const char *const dropped[] = {
     LAUNCHER_MARK "*",
     "OMPI_MCA_btl_vader_backing_directory",
     "OMPI_MCA_btl_sm_backing_directory",
+    "UCX_POSIX_DIR",
     "HYDI_CONTROL_FD",
     /* in a batch script: the nodes of the whole session instead of those of the job */
     "HYDRA_HOST_FILE",
@@ -54,7 +56,7 @@ static const char *const dropped[] = {
 
 static bool is_dropped(const char *var)
 {
-    if (var[0] != 'P' && var[0] != 'O' && var[0] != 'F' && var[0] != 'H' && var[0] != 'I')
+    if (!strchr("POFHIU", var[0]))
         return false;
     for (size_t i = 0; i < sizeof(dropped) / sizeof(*dropped); i++) {
         size_t n = strlen(dropped[i]);
@@ -230,6 +232,9 @@ static int add_mpi(struct env *e, struct nodejob *j)
         rc |= add(e, "OMPI_MCA_btl_vader_backing_directory=%s", j->dir);
         rc |= add(e, "OMPI_MCA_btl_sm_backing_directory=%s", j->dir);
         rc |= add(e, "OMPI_MCA_orte_tmpdir_base=%s", j->dir);
+        /* Below MPICH.  A disk would be slow. */
+        if (str_starts(j->dir, "/dev/shm/"))
+            rc |= add(e, "UCX_POSIX_DIR=%s", j->dir);
     }
     if (task_has_pmi(j)) {
         rc |= add(e, "PMI_SIZE=%u", j->run.ntasks);
