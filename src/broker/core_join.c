@@ -76,17 +76,21 @@ static int count_vacant(core_t *c)
     return 0;
 }
 
-/* The root: all others are ready.  Say that these ranks are absent. */
-static void begin_without_vacant(core_t *c)
+/* The root: all others are ready.  Say that these ranks are absent, but for those that are ready as
+ * well.  Returns whether there are some; then check_run() is called again. */
+static bool begin_without_vacant(core_t *c)
 {
     idset_t *vacant = idset_create_range(c->cfg.expected, c->cfg.size - 1);
+    bool some = false;
 
     c->join->vacant = 0;
-    if (vacant)
+    if (vacant && idset_subtract(vacant, c->up) == 0) {
+        some = !idset_empty(vacant);
         overlay_ranks_lost(c, vacant, RANK_ABSENT, c->cfg.rank, "it has no host yet");
-    else
+    } else
         core_log(c, LOG_ERR, "rank 0 is out of memory to say which ranks have no host yet");
     idset_destroy(vacant);
+    return some;
 }
 
 /* The root, after boot_timeout: begin without the missing ranks if enough ranks are ready. */
@@ -121,10 +125,8 @@ static void check_run(core_t *c)
         begin_without(c);
         return;
     }
-    if (c->join->vacant > 0) {
-        begin_without_vacant(c); /* checks again */
+    if (c->join->vacant > 0 && begin_without_vacant(c))
         return;
-    }
     core_set_state(c, CORE_READY);
     if ((json = flux_schema_encode(&overlay_run_schema, &body)))
         event_publish_json(c, "overlay.run", json);

@@ -252,9 +252,33 @@ START_TEST(vacant)
 }
 END_TEST
 
+/* A rank without a host at the start that is ready before the others is not absent. */
+START_TEST(vacant_early)
+{
+    struct cluster *cl;
+
+    cl_expected = 3;
+    cl = cl_create(4, "kary:2");
+    for (uint32_t i = 0; i < 4; i++)
+        ck_assert_int_eq(core_start(cl->nodes[i].core), 0);
+    cl_pump(cl);
+    for (uint32_t i = 1; i < 4; i++)
+        cl_event_links(cl, i);
+    for (uint32_t i = 4; i-- > 0;) {
+        core_local_ready(cl->nodes[i].core);
+        cl_pump(cl);
+    }
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-3");
+    ck_assert_ptr_null(strstr(cl->nodes[0].log, "no host yet"));
+    cl_expected = 0;
+    cl_free(cl);
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {nearest, chain, parent_lives, early, nobody, vacant};
+    const TTest *const tests[] = {nearest, chain,  parent_lives, early,
+                                  nobody,  vacant, vacant_early};
     TCase *tc = tcase_create("core_late");
 
     tcase_set_timeout(tc, 60);
