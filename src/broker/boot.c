@@ -256,6 +256,7 @@ void boot_destroy(boot_t *b)
     remove_dirs(b);
     strvec_destroy(b->attrs);
     free(b->topology);
+    boot_hosts_destroy(b->hosts);
     hmap_destroy(b->absent_keys);
     boot_cert_wipe(&b->cert);
     free(b);
@@ -288,6 +289,16 @@ uint32_t boot_size(const boot_t *b)
 const char *boot_topology(const boot_t *b)
 {
     return b->topology;
+}
+
+boot_hosts_t *boot_listed(const boot_t *b)
+{
+    return b->hosts;
+}
+
+const char *boot_host(const boot_t *b)
+{
+    return b->host;
 }
 
 const char *boot_rundir(const boot_t *b)

@@ -31,6 +31,7 @@
 #ifndef BROKER_BOOT_H
 #define BROKER_BOOT_H
 
+#include "boot_hosts.h"
 #include "core.h"
 #include "link/transport.h"
 
@@ -71,8 +72,13 @@ const char *boot_method(const boot_t *b); /* "pmi", "config" or "single" */
 uint32_t boot_rank(const boot_t *b);
 uint32_t boot_size(const boot_t *b);
 const char *boot_topology(const boot_t *b); /* libtopology's spec */
-const char *boot_rundir(const boot_t *b);   /* directory of the session (on this host), 0700 */
-const char *boot_rankdir(const boot_t *b);  /* RUNDIR/RANK: sockets of this broker, 0700 */
+/* The hosts that the configuration file lists, in a session with room for others (session.size), in
+ * which every broker has to say on which host it is.  NULL: another method, or no more ranks than
+ * hosts. */
+boot_hosts_t *boot_listed(const boot_t *b);
+const char *boot_host(const boot_t *b);    /* name of this host; valid as long as `b` */
+const char *boot_rundir(const boot_t *b);  /* directory of the session (on this host), 0700 */
+const char *boot_rankdir(const boot_t *b); /* RUNDIR/RANK: sockets of this broker, 0700 */
 /* Create these directories again if they were removed.  1: created; 0: they exist; -1 with an error
  * message. */
 int boot_restore_dirs(boot_t *b, errmsg_t *err);

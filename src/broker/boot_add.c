@@ -18,29 +18,38 @@
  *          |                    |           ADDED, with error |<---------------------|
  *          |<-------------error |<----------------------------|
  *
+ * In a session by configuration file each host starts its broker itself.  Rank 0 has the list of
+ * hosts (boot_roster.h), and answers overlay.add at once with the rank of the host.  The parent of
+ * a broker that joins at such a rank asks rank 0 whether it may (overlay.admit, core_admit.c).
+ *
  * Invariants:
  *  1. Each request is answered once: when the rank of its host is up, by an error from `flux
  *     start`, or with an error when the connection ends.
  *  2. At most WAITING_MAX requests wait.
  *  3. `flux start` decides: it knows which ranks have hosts.
+ *  4. Of each child, one question is open (core_admit.c), so there are as many as children at most.
  *
  * Failure: a frame that cannot be read ends the connection; the session goes on without it.
  */
 #include "config.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <syslog.h>
 #include <unistd.h>
 
 #include "boot_add.h"
 #include "boot_ssh_wire.h"
 #include "libflux/dispatch.h"
+#include "libflux/future.h"
 #include "libflux/overlay_wire.h"
 #include "libutil/buf.h"
 #include "libutil/list.h"
 
 #define WAITING_MAX 1024
+#define ADMIT_PATIENCE 10. /* seconds for rank 0 to answer whether a broker may join */
 #define READ_SIZE 4096
 
 struct waiting {
@@ -51,12 +60,23 @@ struct waiting {
     uint32_t rank; /* of its broker, which has been started; FLUX_NODEID_ANY: it has not */
 };
 
+/* Whether a child may join: asked of rank 0. */
+struct question {
+    struct list_node node;
+    boot_add_t *a;
+    flux_future_t *f;
+    uint32_t rank;
+    uint32_t number;
+};
+
 struct boot_add {
     core_t *core;
     int fd; /* -1: none, or it has ended */
     flux_watcher_t *w;
     flux_handlers_t *handlers;
     buf_t *in;
+    boot_roster_t *roster;
+    struct list_node questions;
     struct list_node waiting;
     unsigned count;
     uint32_t last; /* id of a request */
@@ -146,7 +166,7 @@ static void up_cb(void *arg)
     LIST_FOREACH_SAFE(n, tmp, &a->waiting)
     {
         struct waiting *w = list_entry(n, struct waiting, node);
-        const struct overlay_added out = {w->rank};
+        const struct overlay_added out = {.rank = w->rank};
 
         if (w->rank == FLUX_NODEID_ANY || !idset_test(core_ranks_up(a->core), w->rank))
             continue;
@@ -208,6 +228,22 @@ static void readable_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void 
         close_connection(a);
 }
 
+/* In a session by configuration file: nothing is started here. */
+static void add_listed(boot_add_t *a, const flux_msg_t *req, const char *host)
+{
+    struct overlay_added out = {.waits = true};
+    char text[128];
+    errmsg_t err;
+
+    if (boot_roster_add(a->roster, host, &out.rank, &err) < 0) {
+        flux_respond_error(core_handle(a->core), req, errno, "%s", err.text);
+        return;
+    }
+    snprintf(text, sizeof(text), "host %.64s was added as rank %u", host, out.rank);
+    core_say(a->core, LOG_NOTICE, text);
+    flux_respond_struct(core_handle(a->core), req, &overlay_added_schema, &out);
+}
+
 static void add_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     boot_add_t *a = arg;
@@ -222,10 +258,13 @@ static void add_cb(flux_t *h, const flux_msg_t *req, void *arg)
     if (!core_is_root(a->core))
         flux_respond_error(h, req, EINVAL, "hosts are added at rank 0, not at rank %u",
                            core_rank(a->core));
+    else if (a->roster)
+        add_listed(a, req, in.host);
     else if (a->fd < 0)
         flux_respond_error(h, req, ENOTSUP,
                            "no host can be added to this session: it was not started by flux start "
-                           "with --hosts and a larger --size");
+                           "with --hosts and a larger --size, nor by a configuration file with a "
+                           "session.size above the number of its hosts");
     else if (a->count >= WAITING_MAX)
         flux_respond_error(h, req, EAGAIN, "%u hosts are being added: try again later", a->count);
     else if (!(w = calloc(1, sizeof(*w))) || !(w->host = strdup(in.host))) {
@@ -247,12 +286,85 @@ static void add_cb(flux_t *h, const flux_msg_t *req, void *arg)
     json_decref(owner);
 }
 
+/* --- whether a broker may join --- */
+
+static void admit_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    boot_add_t *a = arg;
+    struct overlay_admit in = {0};
+    errmsg_t err;
+    json_t *owner;
+
+    if (flux_request_decode(h, req, &overlay_admit_schema, &in, &owner) < 0)
+        return;
+    if (!core_is_root(a->core))
+        flux_respond_error(h, req, EINVAL, "rank 0 knows the hosts of the session, not rank %u",
+                           core_rank(a->core));
+    else if (a->roster && boot_roster_admit(a->roster, in.rank, in.host, &err) < 0)
+        flux_respond_error(h, req, errno, "%s", err.text);
+    else
+        flux_respond(h, req, NULL);
+    json_decref(owner);
+}
+
+static void question_free(struct question *q)
+{
+    list_remove(&q->node);
+    flux_future_destroy(q->f);
+    free(q);
+}
+
+static void answer_cb(flux_future_t *f, void *arg)
+{
+    struct question *q = arg;
+    errmsg_t err = {"rank 0 does not answer whether it may join"};
+    int errnum = flux_rpc_get(f, &err) < 0 ? errno : 0;
+
+    core_admitted(q->a->core, q->rank, q->number, errnum, err.text);
+    question_free(q);
+}
+
+static int ask(boot_add_t *a, uint32_t rank, const char *host, uint32_t number)
+{
+    const struct overlay_admit in = {.rank = rank, .host = host};
+    struct question *q = calloc(1, sizeof(*q));
+
+    if (!q)
+        return -1;
+    *q = (struct question){.a = a, .rank = rank, .number = number};
+    list_init(&q->node);
+    list_append(&a->questions, &q->node);
+    q->f = flux_rpc_struct(core_handle(a->core), "overlay.admit", &overlay_admit_schema, &in,
+                           FLUX_NODEID_ROOT, FLUX_MSGF_IDEMPOTENT);
+    if (q->f && flux_future_then(q->f, ADMIT_PATIENCE, answer_cb, q) == 0)
+        return 0;
+    question_free(q);
+    return -1;
+}
+
+void boot_add_admit(boot_add_t *a, uint32_t rank, const char *host, uint32_t number)
+{
+    errmsg_t err = {""};
+    int errnum = 0;
+
+    if (!core_is_root(a->core)) {
+        if (ask(a, rank, host, number) < 0)
+            core_admitted(a->core, rank, number, EHOSTUNREACH,
+                          "its parent is out of memory to ask rank 0 whether it may join");
+        return;
+    }
+    if (a->roster && boot_roster_admit(a->roster, rank, host, &err) < 0)
+        errnum = errno;
+    core_admitted(a->core, rank, number, errnum, err.text);
+}
+
 /* --- start and end --- */
 
-boot_add_t *boot_add_create(core_t *core, int fd)
+boot_add_t *boot_add_create(core_t *core, int fd, boot_roster_t *roster)
 {
     static const struct flux_handler handlers[] = {
         {FLUX_MSG_REQUEST, "overlay.add", add_cb, 0},
+        {FLUX_MSG_REQUEST, "overlay.admit", admit_cb, 0},
         FLUX_HANDLER_END,
     };
     boot_add_t *a = calloc(1, sizeof(*a));
@@ -260,11 +372,15 @@ boot_add_t *boot_add_create(core_t *core, int fd)
     if (!a) {
         if (fd >= 0)
             close(fd);
+        boot_roster_destroy(roster);
+        errno = ENOMEM;
         return NULL;
     }
     a->core = core;
     a->fd = fd;
+    a->roster = roster;
     list_init(&a->waiting);
+    list_init(&a->questions);
     if (!(a->in = buf_create(0)) ||
         !(a->handlers = flux_handlers_add(core_handle(core), handlers, a)) ||
         (fd >= 0 &&
@@ -287,6 +403,9 @@ void boot_add_destroy(boot_add_t *a)
         return;
     core_on_up(a->core, NULL, NULL);
     close_connection(a);
+    while (!list_empty(&a->questions))
+        question_free(list_entry(list_first(&a->questions), struct question, node));
+    boot_roster_destroy(a->roster);
     flux_handlers_remove(a->handlers);
     buf_destroy(a->in);
     free(a);

@@ -6,17 +6,22 @@
 #ifndef BROKER_BOOT_ADD_H
 #define BROKER_BOOT_ADD_H
 
+#include "boot_roster.h"
 #include "core.h"
 #include "libschema/schema.h"
 #include "libutil/errmsg.h"
 
 typedef struct boot_add boot_add_t;
 
-/* Serve overlay.add.  `fd`: the connection to `flux start` (taken over); -1: there is none, and
- * every request fails.  NULL with errno. */
-boot_add_t *boot_add_create(core_t *core, int fd);
+/* Serve overlay.add, and overlay.admit at rank 0.  `fd`: the connection to `flux start` (taken
+ * over); -1: there is none.  `roster`: at rank 0 of a session by configuration file to which hosts
+ * may be added (taken over); NULL: it is another one.  Without both, every overlay.add fails.  NULL
+ * with errno. */
+boot_add_t *boot_add_create(core_t *core, int fd, boot_roster_t *roster);
 /* Requests that are not answered yet get an error.  NULL-safe, keeps errno. */
 void boot_add_destroy(boot_add_t *a);
+/* For the callback admit() of the core: ask rank 0 (core.h). */
+void boot_add_admit(boot_add_t *a, uint32_t rank, const char *host, uint32_t number);
 
 /* --- the connection, for both ends --- */
 

@@ -2,6 +2,7 @@
  *
  *     field          type              meaning
  *     hosts          string, required  hostlist; the position of a host is its rank
+ *     size           number            ranks, if more hosts may be added later
  *     address        text              tree endpoint of a broker        "tcp://%h:8050"
  *     event_address  text              event endpoint of a broker       port of `address` + 1
  *     bind           text              where a broker listens, if not at `address`
@@ -25,10 +26,15 @@
  *     have the same keyfile, or none: UNIX sockets prove a key that those of different ranks know.
  *  5. A session that boots by another method would ignore the section: it is checked nevertheless,
  *     and the session does not start.
- *  6. The rank is boot.rank, or else the position of this host's name in `hosts`, where it must
- *     occur exactly once (with or without its domain).
+ *  6. The rank is boot.rank, or else the position of this host's name (boot.host) in `hosts`, where
+ *     it must occur exactly once (with or without its domain).
+ *  7. A rank from the number of `hosts` up to `size` has no host until one is added
+ *     (boot_roster.h).  Its card has no address, which its neighbors learn from the session, and
+ *     its keyfile does not depend on the host.  So files with a different number of hosts, of which
+ *     one continues the other, make one session.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,24 +50,22 @@
 #define DEFAULT_PORT 8050
 
 static const struct config_field fields[] = {
-    {SECTION, "hosts", CONFIG_STRING, true},
-    {SECTION, "address", CONFIG_TEXT_OF, false},
-    {SECTION, "event_address", CONFIG_TEXT_OF, false},
-    {SECTION, "bind", CONFIG_TEXT_OF, false},
-    {SECTION, "event_bind", CONFIG_TEXT_OF, false},
-    {SECTION, "keyfile", CONFIG_TEXT_OF, false},
-    {SECTION, "curve", CONFIG_BOOL, false},
-    {SECTION, "topology", CONFIG_STRING, false},
-    {SECTION, "attrs", CONFIG_PAIRS, false},
+    {SECTION, "hosts", CONFIG_STRING, true},     {SECTION, "size", CONFIG_NUMBER, false},
+    {SECTION, "address", CONFIG_TEXT_OF, false}, {SECTION, "event_address", CONFIG_TEXT_OF, false},
+    {SECTION, "bind", CONFIG_TEXT_OF, false},    {SECTION, "event_bind", CONFIG_TEXT_OF, false},
+    {SECTION, "keyfile", CONFIG_TEXT_OF, false}, {SECTION, "curve", CONFIG_BOOL, false},
+    {SECTION, "topology", CONFIG_STRING, false}, {SECTION, "attrs", CONFIG_PAIRS, false},
     {"resource", "*", CONFIG_ANY, false}, /* these two are for the module resrc */
-    {"places", "*", CONFIG_ANY, false},
-    CONFIG_FIELD_END,
+    {"places", "*", CONFIG_ANY, false},          CONFIG_FIELD_END,
 };
 
 struct conf {
     config_t *file;
     hostlist_t *hosts;
-    bool local; /* UNIX sockets are used within a host */
+    uint32_t listed;  /* number of these */
+    uint32_t self;    /* rank of this broker ... */
+    const char *host; /* ... and its host, if that is not listed */
+    bool local;       /* UNIX sockets are used within a host */
 };
 
 static void conf_close(boot_t *b)
@@ -78,24 +82,28 @@ static void conf_close(boot_t *b)
 
 /* --- own rank --- */
 
-/* Is `entry` this host?  If one of the names lacks a domain, domains are not compared. */
-static bool same_host(const char *entry, const char *self)
+static int find_host(boot_t *b, errmsg_t *err)
 {
-    size_t n = strcspn(entry, "."), m = strcspn(self, ".");
+    const char *name = boot_attr(b, "boot.host");
 
-    if (strcmp(entry, self) == 0)
-        return true;
-    return (!entry[n] || !self[m]) && n == m && strncmp(entry, self, n) == 0;
+    if (!name) {
+        gethostname(b->host, sizeof(b->host) - 1);
+        return 0;
+    }
+    if (!name[0] || strlen(name) >= sizeof(b->host) || strpbrk(name, " \n"))
+        return errmsg_fail(err, EINVAL, "boot.host=%.64s is not the name of a host", name);
+    strcpy(b->host, name);
+    return 0;
 }
 
 static int find_self(boot_t *b, struct conf *cf, errmsg_t *err)
 {
-    char self[HOSTLIST_NAME_MAX + 1] = "", name[HOSTLIST_NAME_MAX + 1];
+    char name[HOSTLIST_NAME_MAX + 1];
+    const char *self = b->host;
     uint32_t found = 0;
 
-    gethostname(self, sizeof(self) - 1);
     for (uint32_t i = 0; hostlist_nth(cf->hosts, i, name, sizeof(name)); i++) {
-        if (!same_host(name, self))
+        if (!boot_hosts_same(name, self))
             continue;
         if (found++ > 0)
             return errmsg_fail(err, EINVAL,
@@ -104,6 +112,13 @@ static int find_self(boot_t *b, struct conf *cf, errmsg_t *err)
                                config_name(cf->file), self);
         b->rank = i;
     }
+    if (found == 0 && b->hosts)
+        return errmsg_fail(
+            err, EINVAL,
+            "%s: this host, %s, is not in session.hosts; add it to the session (flux "
+            "overlay add), and append it there, or set the rank that it was given "
+            "with --set=boot.rank=N",
+            config_name(cf->file), self);
     if (found == 0)
         return errmsg_fail(err, EINVAL,
                            "%s: this host, %s, is not in session.hosts; add it, or set its "
@@ -116,12 +131,40 @@ static int find_rank(boot_t *b, struct conf *cf, errmsg_t *err)
 {
     const char *text = boot_attr(b, "boot.rank");
 
+    if (find_host(b, err) < 0)
+        return -1;
     if (!text)
         return find_self(b, cf, err);
     if (str2u32(text, &b->rank) < 0 || b->rank >= b->size)
         return errmsg_fail(err, EINVAL, "boot.rank=%s: %s has ranks 0 to %u", text,
                            config_name(cf->file), b->size - 1);
+    if (b->rank < cf->listed && !hostlist_nth(cf->hosts, b->rank, b->host, sizeof(b->host)))
+        return errmsg_fail(err, EINVAL, "%s: the name of host %u in session.hosts is too long",
+                           config_name(cf->file), b->rank);
     return 0;
+}
+
+/* The number of ranks, and room for hosts that are added. */
+static int find_size(boot_t *b, struct conf *cf, errmsg_t *err)
+{
+    double size = config_number(cf->file, SECTION, "size", cf->listed);
+    char text[16];
+
+    if (size < cf->listed || size > BOOT_HOSTS_MAX || size != floor(size))
+        return errmsg_fail(err, EINVAL,
+                           "%s: session.size is %g; expected a number from %u (that of "
+                           "session.hosts) to %d",
+                           config_name(cf->file), size, cf->listed, BOOT_HOSTS_MAX);
+    b->size = (uint32_t)size;
+    if (b->size == cf->listed)
+        return 0;
+    snprintf(text, sizeof(text), "%u", cf->listed);
+    if (!boot_attr(b, "boot.hosts") && boot_attr_add(b, "boot.hosts", text) < 0)
+        return errmsg_fail(err, ENOMEM, "out of memory while booting");
+    return (b->hosts = boot_hosts_list(cf->hosts, err)) &&
+                   boot_hosts_reserve(b->hosts, b->size, err) == 0
+               ? 0
+               : -1;
 }
 
 static int check_attrs(config_t *file, errmsg_t *err)
@@ -191,19 +234,33 @@ static int conf_open(boot_t *b, errmsg_t *err)
         return errmsg_fail(err, EINVAL, "%s: there is no section session { ... }", path);
     if (!(cf->hosts = hostlist_parse(config_string(cf->file, SECTION, "hosts"), &why)))
         return errmsg_fail(err, errno, "%s: session.hosts: %s", path, why.text);
-    b->size = hostlist_count(cf->hosts);
-    if (b->size == 0)
+    cf->listed = (uint32_t)hostlist_count(cf->hosts);
+    if (cf->listed == 0)
         return errmsg_fail(err, EINVAL, "%s: session.hosts names no host", path);
-    if (read_attrs(b, cf, err) < 0)
+    if (read_attrs(b, cf, err) < 0 || find_size(b, cf, err) < 0)
         return -1;
     topology = config_string(cf->file, SECTION, "topology");
     if (topology && !(b->topology = strdup(topology)))
         return errmsg_fail(err, ENOMEM, "out of memory while booting");
-    return find_rank(b, cf, err);
+    if (find_rank(b, cf, err) < 0)
+        return -1;
+    cf->self = b->rank;
+    cf->host = b->host;
+    return 0;
+}
+
+/* Has this rank no host yet, as far as this broker knows? */
+static bool is_vacant(const struct conf *cf, uint32_t rank)
+{
+    return rank >= cf->listed && rank != cf->self;
 }
 
 static int host_of(struct conf *cf, uint32_t rank, char *host, size_t size, errmsg_t *err)
 {
+    if (rank >= cf->listed && rank == cf->self && strlen(cf->host) < size) {
+        strcpy(host, cf->host);
+        return 0;
+    }
     if (!hostlist_nth(cf->hosts, rank, host, size))
         return errmsg_fail(err, EINVAL, "%s: session.hosts has no rank %u", config_name(cf->file),
                            rank);
@@ -287,10 +344,28 @@ static int resolve(struct conf *cf, char *uri, errmsg_t *err)
 
 /* --- keys --- */
 
+/* Expand the field for a rank that may have any host. */
+static int keyfile_vacant(struct conf *cf, uint32_t rank, char *path, size_t size, errmsg_t *err)
+{
+    char other[1024];
+    int rc = config_text_of(cf->file, SECTION, "keyfile", rank, "a", path, size, err);
+
+    if (rc <= 0 ||
+        config_text_of(cf->file, SECTION, "keyfile", rank, "b", other, sizeof(other), err) < 0)
+        return rc < 0 ? -1 : rc;
+    if (strcmp(path, other) == 0)
+        return 1;
+    return errmsg_fail(err, EINVAL,
+                       "%s: session.keyfile depends on the host, but rank %u has none yet: use one "
+                       "for all, or that of the rank (%%r)",
+                       config_name(cf->file), rank);
+}
+
 static int keyfile(boot_t *b, uint32_t rank, char *path, size_t size, errmsg_t *err)
 {
     struct conf *cf = b->state;
-    int rc = text_for(cf, "keyfile", rank, path, size, err);
+    int rc = rank >= cf->listed ? keyfile_vacant(cf, rank, path, size, err)
+                                : text_for(cf, "keyfile", rank, path, size, err);
 
     if (rc == 0)
         return errmsg_fail(err, EINVAL,
@@ -356,19 +431,30 @@ static int conf_endpoints(boot_t *b, char *tree_uri, char *event_uri, errmsg_t *
     return complete(b, tree_uri, known ? address : NULL, err);
 }
 
-static int conf_lookup(boot_t *b, uint32_t rank, struct boot_card *card, errmsg_t *err)
+/* Where others reach this rank. */
+static int reached_at(boot_t *b, uint32_t rank, struct boot_card *card, errmsg_t *err)
 {
     struct conf *cf = b->state;
-    char own[1024], path[1024], address[BOOT_URI_MAX];
-    struct cert cert;
+    char address[BOOT_URI_MAX];
 
-    memset(card, 0, sizeof(*card));
     if (endpoint_pair(cf, "address", "event_address", rank, card->tree_uri, card->event_uri, err) <
             0 ||
         resolve(cf, card->tree_uri, err) < 0 || resolve(cf, card->event_uri, err) < 0)
         return -1;
     memcpy(address, card->tree_uri, sizeof(address));
-    if (cf->local && boot_addr_is_here(address) && complete(b, card->tree_uri, address, err) < 0)
+    return cf->local && boot_addr_is_here(address) ? complete(b, card->tree_uri, address, err) : 0;
+}
+
+static int conf_lookup(boot_t *b, uint32_t rank, struct boot_card *card, errmsg_t *err)
+{
+    struct conf *cf = b->state;
+    char own[1024], path[1024];
+    struct cert cert;
+
+    memset(card, 0, sizeof(*card));
+    if (is_vacant(cf, rank))
+        card->absent = true;
+    else if (reached_at(b, rank, card, err) < 0)
         return -1;
     if (!b->curve)
         return 0;

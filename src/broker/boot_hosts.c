@@ -3,12 +3,12 @@
  * Format: a hostlist (libidset/hostlist.h).  A host that occurs several times gets several brokers.
  *
  * Invariants:
- *  1. Rank 0 is on this host, at the first place of the list that names it: by its host name (with
- *     or without domain), as "localhost", or by one of its addresses.  The other ranks follow in
- *     the order of the list.
+ *  1. With `flux start --hosts`, rank 0 is on this host, at the first place of the list that names
+ *     it: by its host name (with or without domain), as "localhost", or by one of its addresses.
+ *     The other ranks follow in the order of the list.  With a configuration file, the order is
+ *     that of the list.
  *  2. Only the name of rank 0's place is taken for this host.  Another name is another host, even
  *     if it leads here: its broker is started through ssh.
- *
  *  3. A rank beyond the list has no host until one is added, to which no other rank belongs then.
  *     Names are compared as they are written.
  *
@@ -41,8 +41,7 @@ static bool is_address(const char *name)
     return inet_pton(AF_INET, name, &bin) == 1;
 }
 
-/* Are they equal, perhaps but for a domain that only one of them has? */
-static bool same_host(const char *a, const char *b)
+bool boot_hosts_same(const char *a, const char *b)
 {
     size_t la = strcspn(a, "."), lb = strcspn(b, ".");
 
@@ -56,7 +55,7 @@ static bool is_here(const char *name, const char *self)
     char uri[HOSTLIST_NAME_MAX + sizeof("tcp://:9")];
 
     if (!is_address(name))
-        return same_host(name, self) || strcasecmp(name, "localhost") == 0;
+        return boot_hosts_same(name, self) || strcasecmp(name, "localhost") == 0;
     snprintf(uri, sizeof(uri), "tcp://%s:9", name);
     return boot_addr_is_here(uri);
 }
@@ -107,6 +106,23 @@ boot_hosts_t *boot_hosts_create(const char *list, const char *self, errmsg_t *er
     return h;
 }
 
+boot_hosts_t *boot_hosts_list(const hostlist_t *list, errmsg_t *err)
+{
+    size_t count = hostlist_count(list);
+    boot_hosts_t *h = NULL;
+
+    if (count > BOOT_HOSTS_MAX)
+        errmsg_fail(err, E2BIG, "%zu hosts are too many: a session has at most %d brokers", count,
+                    BOOT_HOSTS_MAX);
+    else if (!(h = calloc(1, sizeof(*h))) || !(h->names = calloc(count + 1, sizeof(char *))) ||
+             (h->size = h->listed = (uint32_t)count, add_names(h, list, 0) < 0)) {
+        boot_hosts_destroy(h);
+        h = NULL;
+        errmsg_fail(err, ENOMEM, "out of memory for %zu hosts", count);
+    }
+    return h;
+}
+
 void boot_hosts_destroy(boot_hosts_t *h)
 {
     int saved = errno;
@@ -138,12 +154,13 @@ int boot_hosts_reserve(boot_hosts_t *h, uint32_t size, errmsg_t *err)
     return 0;
 }
 
-int boot_hosts_add(boot_hosts_t *h, const char *host, uint32_t *rank, errmsg_t *err)
+/* -1 with an error message: this is not the name of one host, or that has a rank. */
+static int check_new(const boot_hosts_t *h, const char *host, uint32_t *rank, errmsg_t *err)
 {
     size_t count = 0;
 
     /* The name becomes an argument of ssh. */
-    if (hostlist_check(host, &count, err) < 0 || count != 1 || strpbrk(host, "[],") ||
+    if (hostlist_check(host, &count, err) < 0 || count != 1 || strpbrk(host, "[], \n") ||
         host[0] == '-')
         return errmsg_fail(err, EINVAL, "'%.64s' is not the name of a host", host);
     for (*rank = 0; *rank < h->size; ++*rank) {
@@ -151,12 +168,30 @@ int boot_hosts_add(boot_hosts_t *h, const char *host, uint32_t *rank, errmsg_t *
             return errmsg_fail(err, EEXIST, "host %.64s is rank %u of the session already", host,
                                *rank);
     }
+    return 0;
+}
+
+int boot_hosts_put(boot_hosts_t *h, uint32_t rank, const char *host, errmsg_t *err)
+{
+    uint32_t other;
+
+    if (check_new(h, host, &other, err) < 0)
+        return -1;
+    if (!(h->names[rank] = strdup(host)))
+        return errmsg_fail(err, ENOMEM, "out of memory for host %.64s", host);
+    return 0;
+}
+
+int boot_hosts_add(boot_hosts_t *h, const char *host, uint32_t *rank, errmsg_t *err)
+{
+    if (check_new(h, host, rank, err) < 0)
+        return -1;
     for (*rank = h->listed; *rank < h->size && h->names[*rank]; ++*rank)
         ;
     if (*rank == h->size)
         return errmsg_fail(err, ENOSPC,
                            "host %.64s cannot be added: all %u ranks of the session have a host "
-                           "(flux start --size)",
+                           "(flux start --size, or session.size of the configuration file)",
                            host, h->size);
     if (!(h->names[*rank] = strdup(host)))
         return errmsg_fail(err, ENOMEM, "out of memory for host %.64s", host);

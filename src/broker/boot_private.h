@@ -4,6 +4,8 @@
 #ifndef BROKER_BOOT_PRIVATE_H
 #define BROKER_BOOT_PRIVATE_H
 
+#include <limits.h>
+
 #include "boot.h"
 #include "boot_cert.h"
 #include "boot_dir.h"
@@ -54,9 +56,11 @@ struct boot {
     void *state; /* of the method */
     uint32_t rank;
     uint32_t size;
-    char *topology;        /* set by the method; NULL: use the attribute or the default */
-    char attr_source[300]; /* place where `attrs` were set: FILE:LINE */
-    strvec_t *attrs;       /* name, value, name, value ... */
+    char *topology;      /* set by the method; NULL: use the attribute or the default */
+    boot_hosts_t *hosts; /* config: those listed, if there may be more of them; NULL: all */
+    char host[HOST_NAME_MAX + 1]; /* config: name of this host */
+    char attr_source[300];        /* place where `attrs` were set: FILE:LINE */
+    strvec_t *attrs;              /* name, value, name, value ... */
     char rundir[BOOT_PATH_MAX];
     bool rundir_given; /* the user chose it, so programs may know it */
     char rankdir[BOOT_PATH_MAX];

@@ -525,6 +525,10 @@ static int configure_core(struct broker *b, struct core_config *cc, errmsg_t *er
         (str2u32(text, &cc->expected) < 0 || cc->expected == 0 || cc->expected > cc->size))
         return errmsg_fail(err, EINVAL, "attribute boot.hosts=%s is not a number from 1 to %u",
                            text, cc->size);
+    if (boot_listed(b->boot)) {
+        cc->named = boot_hosts_listed(boot_listed(b->boot));
+        cc->host = boot_host(b->boot);
+    }
     cc->quorum = cc->expected ? cc->expected : cc->size;
     if ((text = attrs_get(b->attrs, "quorum"))) {
         if (str2u32(text, &cc->quorum) < 0 || cc->quorum == 0 || cc->quorum > cc->size)
@@ -717,13 +721,21 @@ static bool key_cb(core_t *c, uint32_t rank, char key[CORE_KEY_SIZE], void *arg)
     return boot_key(b->boot, rank, key);
 }
 
+static void admit_cb(core_t *c, uint32_t rank, const char *host, uint32_t number, void *arg)
+{
+    struct broker *b = arg;
+
+    boot_add_admit(b->add, rank, host, number);
+}
+
 static int bring_up(struct broker *b, errmsg_t *err)
 {
     static const struct core_callbacks cbs = {
-        .state = state_cb, .hold = hold_cb, .key = key_cb, .log = log_cb};
+        .state = state_cb, .hold = hold_cb, .key = key_cb, .admit = admit_cb, .log = log_cb};
     struct boot_config bc = {.attr = boot_attr_cb, .attr_arg = b};
     struct modhost_config mc = {
         .turn_max = TURN_MAX, .known = default_module, .loads = loads_cb, .arg = b};
+    boot_roster_t *roster = NULL;
     struct core_config cc;
     const char *name;
     const char *value;
@@ -746,9 +758,13 @@ static int bring_up(struct broker *b, errmsg_t *err)
     snprintf(path, sizeof(path), "%s/local", boot_rankdir(b->boot));
     snprintf(b->uri, sizeof(b->uri), "local://%s", path);
     flux_log_set_source(core_handle(b->core), "broker");
+    if (cc.rank == 0 && boot_listed(b->boot) &&
+        !(roster = boot_roster_create(boot_listed(b->boot), attrs_get(b->attrs, "statedir"), err)))
+        return -1;
+    if (!(b->add = boot_add_create(b->core, boot_launcher(b->boot), roster)))
+        return errmsg_fail(err, errno, "out of memory for rank %u", cc.rank);
     if (fill_attrs(b) < 0 || attrs_serve(b->attrs, b->core) < 0 ||
-        !(b->leave_handlers = flux_handlers_add(core_handle(b->core), leave_handlers, b)) ||
-        !(b->add = boot_add_create(b->core, boot_launcher(b->boot))))
+        !(b->leave_handlers = flux_handlers_add(core_handle(b->core), leave_handlers, b)))
         return errmsg_fail(err, errno, "rank %u cannot set up its services: %s", cc.rank,
                            strerror(errno));
     if (duration_attr(b, "module.turn-max", &mc.turn_max, err) < 0)

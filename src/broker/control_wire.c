@@ -20,6 +20,7 @@ static const struct flux_field hello_fields[] = {
     FLUX_FIELD_STR(struct control_hello, keys, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_BOOL(struct control_hello, guest, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_U64(struct control_hello, session, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct control_hello, host, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 static const struct flux_schema hello_schema = FLUX_SCHEMA(struct control_hello, hello_fields);
@@ -154,7 +155,8 @@ const struct flux_method control_up[CONTROL_NUP + 1] = {
                                "its parent, and these ranks of its subtree are up; joined: of "
                                "these, the ones that no event has announced yet; keys: the "
                                "public keys of `below`, or of the child; guest: it has a parent, "
-                               "and answers to overlay.go; session: that of its welcome"},
+                               "and answers to overlay.go; session: that of its welcome; host: its "
+                               "name, in a session to which hosts may be added"},
     [CONTROL_READY] = {.topic = "overlay.ready",
                        .request = &ready_schema,
                        .what = "these ranks of the subtree are ready; again: of these, those "

@@ -21,6 +21,7 @@ struct control_hello {
     const char *keys; /* public keys of `below`, or of the child (core_keys.c); NULL: none */
     bool guest;       /* it has a parent, which has told it to move here (overlay.go) */
     uint64_t session; /* to which it belongs (control_welcome); 0: it joins */
+    const char *host; /* its name, in a session to which hosts may be added; NULL: not told */
 };
 
 /* Addresses by which descendants reach a broker when brokers in between have died. */

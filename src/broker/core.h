@@ -152,6 +152,10 @@ struct core_callbacks {
     /* Get the public key, in Z85, of a rank below this broker that has reported none.  Returns
      * false if it is not known.  May be NULL. */
     bool (*key)(core_t *c, uint32_t rank, char key[CORE_KEY_SIZE], void *arg);
+    /* Find out whether a broker on this host may join below this one at `rank`, which is not one of
+     * those that have a host from the start (core_config.named): call core_admitted() with the
+     * number, now or later.  NULL: it may. */
+    void (*admit)(core_t *c, uint32_t rank, const char *host, uint32_t number, void *arg);
     /* Log a message. */
     void (*log)(core_t *c, int level, const char *text, void *arg);
 };
@@ -169,6 +173,8 @@ struct core_config {
     double boot_timeout;
     uint32_t quorum;
     uint32_t expected;     /* the session begins without the ranks from this one on; 0: with all */
+    uint32_t named;        /* a broker of a rank from this one on has to be admitted; 0: none has */
+    const char *host;      /* name of this host, for the parent; not copied; NULL: not told */
     double orphan_timeout; /* seconds for which a broker without a parent keeps running */
     /* Seconds for the ranks below a lost broker to connect to a broker above it; 0: they are lost
      * with it. */
@@ -202,6 +208,9 @@ int core_ancestor_add(core_t *c, const struct control_card *card);
 int core_start(core_t *c);
 /* Log a message as the core does: link and boot do not have other access to the log. */
 void core_say(core_t *c, int level, const char *text);
+/* Answer the callback admit() with its number: 0, or an errno and the reason for the child.
+ * EHOSTUNREACH and ETIMEDOUT: nobody could be asked, so the child tries again. */
+void core_admitted(core_t *c, uint32_t rank, uint32_t number, int errnum, const char *why);
 /* Report that the local modules are loaded: this rank is ready. */
 void core_local_ready(core_t *c);
 /* Begin an orderly shutdown of the whole session with exit code `rc`.  Any rank may call this

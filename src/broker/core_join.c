@@ -287,8 +287,7 @@ static void bounce_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, v
     }
 }
 
-/* `elsewhere`: another broker may welcome it, or this one later. */
-static void refuse(core_t *c, struct peer *p, const char *reason, bool elsewhere)
+void join_refuse(core_t *c, struct peer *p, const char *reason, bool elsewhere)
 {
     struct control_text t = {.reason = reason, .elsewhere = elsewhere};
 
@@ -389,6 +388,8 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
         errmsg_set(&why, "rank %u does not expect it any longer", c->cfg.rank);
     else if (h->below && !heal_accepts(c, p, h, &why))
         elsewhere = !heal_now(c);
+    else if (admit_waits(c, p, h, msg))
+        return;
     else if (expected ? !p->event_up : must_wait(c, p, h, late)) {
         flux_msg_destroy(p->hello);
         p->hello = flux_msg_incref(msg);
@@ -396,6 +397,7 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
     } else {
         p->up = !expected;
         p->absent = p->leaving = p->former = false;
+        admit_forget(p);
         third_forget(p);
         p->joined = core_session_runs(c) ? flux_reactor_now(c->r) : 0.;
         note_keys(c, h);
@@ -417,7 +419,7 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
         route_held(c, p);
         return;
     }
-    refuse(c, p, why.text, elsewhere);
+    join_refuse(c, p, why.text, elsewhere);
 }
 
 /* --- the hello of this broker --- */
@@ -428,6 +430,7 @@ void join_fill_hello(const core_t *c, struct control_hello *h)
                                 .size = c->cfg.size,
                                 .topology = topology_spec(c->topo),
                                 .version = PROTOCOL_VERSION,
+                                .host = c->cfg.host,
                                 .keys = core_key_of(c, c->cfg.rank)};
 }
 

@@ -15,6 +15,7 @@
  *     core_census.c    the incarnation of each rank
  *     core_stale.c     reports of brokers that are counted as lost
  *     core_view.c      what brokers that have missed events learn
+ *     core_admit.c     whether the host of a rank has been added to the session
  *     core_late.c      ranks that join while the broker above them is dead
  *     core_keys.c      public keys of the ranks below
  *     core_restore.c   subtrees that return to their places
@@ -75,6 +76,8 @@ struct peer {
     bool vouched; /* child: ... and one does */
     bool deaf;    /* child: it says that it hears nothing from this broker */
     flux_msg_t *hello; /* child: a hello that cannot be answered yet */
+    uint32_t asking;   /* child: number of the question whether it may join; 0: none is open */
+    bool admitted;     /* child: ... and it may, this time (core_admit.c) */
     uint64_t wants;    /* child: the next event for it from above (core_event.c); 0: none */
     idset_t *await;    /* child: lost ranks without an event that announces the loss; or NULL */
     idset_t *denied; /* child: lost ranks that it reports as moved, and is not believed; or NULL */
@@ -253,6 +256,7 @@ struct core {
     bool down_asked;     /* the root was asked to shut down the session */
     bool held;           /* the owner will continue the shutdown */
     bool down_announced; /* the parent has announced the shutdown of the session */
+    uint32_t admit_last; /* number of the last question whether a child may join (core_admit.c) */
     bool alone;          /* this broker leaves, without those below it */
     bool parent_left;    /* the parent has announced that it leaves, with its subtree ... */
     bool left_for_good;  /* ... and that this is not a failure */
@@ -362,6 +366,8 @@ void join_run(core_t *c);    /* the session runs, and this broker with it */
  * boot_timeout has passed. */
 bool join_lacks_ranks(const core_t *c);
 void join_hello_again(core_t *c, struct peer *p); /* handle the hello that was kept, if any */
+/* Send a child away.  `elsewhere`: another broker may welcome it, or this one later. */
+void join_refuse(core_t *c, struct peer *p, const char *reason, bool elsewhere);
 /* A child that was up is lost: hold it off if that happens repeatedly. */
 void join_bounced(core_t *c, struct peer *p);
 void join_fill_hello(const core_t *c, struct control_hello *h); /* common fields of hellos */
@@ -526,6 +532,14 @@ const idset_t *census_gone(const core_t *c);
  * their use in a welcome.  NULL: none, or ENOMEM, which is logged. */
 json_t *census_list(const core_t *c);
 void census_take(core_t *c, json_t *list);
+
+/* core_admit.c */
+
+/* Keep the hello of a child that has to be admitted, and ask whether it may join.  Returns whether
+ * the hello has to wait for the answer. */
+bool admit_waits(core_t *c, struct peer *p, const struct control_hello *h, const flux_msg_t *msg);
+/* The next hello of this child is another one. */
+void admit_forget(struct peer *p);
 
 /* core_late.c */
 int late_init(core_t *c);

@@ -121,6 +121,7 @@ void core_peer_back(core_t *c, enum core_plane plane, uint32_t rank)
     p->up = plane == CORE_RING && c->state != CORE_JOIN;
     flux_msg_destroy(p->hello);
     p->hello = NULL;
+    admit_forget(p);
 }
 
 bool core_peer_stale(const core_t *c, enum core_plane plane, uint32_t rank)

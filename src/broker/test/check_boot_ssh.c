@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "broker/boot_hosts.h"
 #include "broker/boot_private.h"
+#include "broker/boot_roster.h"
 #include "broker/boot_ssh_wire.h"
 #include "libutil/buf.h"
 #include "libutil/test/suite.h"
@@ -89,6 +91,76 @@ START_TEST(test_added)
     ck_assert_int_eq(boot_hosts_reserve(h, 2, &err), 0);
     ck_assert(boot_hosts_several(h));
     boot_hosts_destroy(h);
+}
+END_TEST
+
+/* Those that are added to a session by configuration file are kept in its state directory. */
+START_TEST(test_roster)
+{
+    char dir[] = "/tmp/roster.XXXXXX", path[64], text[64] = "";
+    errmsg_t err = {""};
+    hostlist_t *list = hostlist_parse("a,b", &err);
+    boot_hosts_t *h = boot_hosts_list(list, &err);
+    boot_roster_t *r;
+    uint32_t rank;
+    FILE *f;
+
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/hosts", dir);
+    ck_assert_int_eq(boot_hosts_reserve(h, 4, &err), 0);
+    ck_assert_ptr_nonnull(r = boot_roster_create(h, dir, &err));
+    ck_assert_int_eq(boot_roster_admit(r, 2, "c", &err), -1);
+    ck_assert_int_eq(errno, EPERM);
+    ck_assert_ptr_nonnull(strstr(err.text, "host c has not been added"));
+    ck_assert_int_eq(boot_roster_add(r, "c", &rank, &err), 0);
+    ck_assert_uint_eq(rank, 2);
+    ck_assert_int_eq(boot_roster_admit(r, 2, "c.domain", &err), 0);
+    ck_assert_int_eq(boot_roster_admit(r, 1, "b", &err), 0);
+    ck_assert_int_eq(boot_roster_admit(r, 2, "d", &err), -1);
+    ck_assert_ptr_nonnull(strstr(err.text, "rank 2 is for host c, and it is host d"));
+    ck_assert_int_eq(boot_roster_admit(r, 9, "d", &err), -1);
+    ck_assert_int_eq(boot_roster_add(r, "two words", &rank, &err), -1);
+    ck_assert_int_eq(boot_roster_add(r, "b", &rank, &err), -1);
+    ck_assert_int_eq(errno, EEXIST);
+    boot_roster_destroy(r);
+    boot_hosts_destroy(h);
+
+    ck_assert_ptr_nonnull(h = boot_hosts_list(list, &err));
+    ck_assert_int_eq(boot_hosts_reserve(h, 4, &err), 0);
+    ck_assert_ptr_nonnull(r = boot_roster_create(h, dir, &err));
+    ck_assert_int_eq(boot_roster_admit(r, 2, "c", &err), 0);
+    ck_assert_int_eq(boot_roster_add(r, "d", &rank, &err), 0);
+    ck_assert_uint_eq(rank, 3);
+    ck_assert_int_eq(boot_roster_add(r, "e", &rank, &err), -1);
+    ck_assert_int_eq(errno, ENOSPC);
+    boot_roster_destroy(r);
+    boot_hosts_destroy(h);
+    ck_assert_ptr_nonnull(f = fopen(path, "r"));
+    ck_assert_uint_eq(fread(text, 1, sizeof(text) - 1, f), strlen("2 c\n3 d\n"));
+    ck_assert_str_eq(text, "2 c\n3 d\n");
+    fclose(f);
+
+    static const char *const bad[][2] = {
+        {"2 c", ":1: the line has no end"},
+        {"2\n", ":1: expected 'RANK HOST'"},
+        {"2 c\n4 d\n", ":2: host d was added as rank 4, but the session has ranks 0 to 3"},
+        {"1 c\n", ":1: host c was added as rank 1, but session.hosts has b in its place"},
+        {"2 a\n", ":1: host a is rank 0 of the session already"},
+        {"2 -x\n", ":1: '-x' is not the name of a host"}};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        ck_assert_ptr_nonnull(f = fopen(path, "w"));
+        fputs(bad[i][0], f);
+        fclose(f);
+        ck_assert_ptr_nonnull(h = boot_hosts_list(list, &err));
+        ck_assert_int_eq(boot_hosts_reserve(h, 4, &err), 0);
+        ck_assert_ptr_null(boot_roster_create(h, dir, &err));
+        ck_assert_int_eq(errno, EINVAL);
+        ck_assert_msg(strstr(err.text, bad[i][1]) != NULL, "%s", err.text);
+        boot_hosts_destroy(h);
+    }
+    unlink(path);
+    rmdir(dir);
+    hostlist_destroy(list);
 }
 END_TEST
 
@@ -255,6 +327,6 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("boot_ssh", test_hosts, test_added, test_frames, test_greeting, test_args,
-              test_explain);
+    RUN_SUITE("boot_ssh", test_hosts, test_added, test_roster, test_frames, test_greeting,
+              test_args, test_explain);
 }

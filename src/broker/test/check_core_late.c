@@ -1,5 +1,6 @@
 /* check_core_late.c - ranks that join while the broker above them is dead. */
 #include "config.h"
+#include <errno.h>
 
 #include "heal_bed.h"
 #include "libutil/test/suite.h"
@@ -202,9 +203,8 @@ START_TEST(nobody)
 }
 END_TEST
 
-/* Ranks 3 to 6 have no host when the session begins, and get one later; rank 1 is started again in
- * between. */
-START_TEST(vacant)
+/* A session of seven ranks, of which 3 to 6 have no host when it begins. */
+static struct cluster *begin_vacant(void)
 {
     struct cluster *cl;
 
@@ -224,6 +224,15 @@ START_TEST(vacant)
     core_local_ready(cl->nodes[0].core);
     cl_pump(cl);
     expect_running(cl);
+    return cl;
+}
+
+/* Ranks 3 to 6 have no host when the session begins, and get one later; rank 1 is started again in
+ * between. */
+START_TEST(vacant)
+{
+    struct cluster *cl = begin_vacant();
+
     expect_ranks(core_ranks_up(cl->nodes[0].core), "0-2");
     expect_ranks(core_ranks_lost(cl->nodes[0].core), "3-6");
     ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "ranks 3-6 have no host yet"));
@@ -248,6 +257,53 @@ START_TEST(vacant)
     expect_running(cl);
     expect_routes(cl);
     cl_expected = 0;
+    cl_free(cl);
+}
+END_TEST
+
+/* Start rank 3, about which its parent asks. */
+static void asked_about(struct cluster *cl, uint32_t number)
+{
+    cl_restart(cl, 3);
+    cl_sleep(cl, 0.1);
+    ck_assert_uint_eq(cl_question, number);
+    ck_assert_int_eq(core_state(cl->nodes[3].core), CORE_JOIN);
+}
+
+/* A rank for which a host has to be added joins when its parent was told that this is the one. */
+START_TEST(admitted)
+{
+    struct cluster *cl;
+    core_t *parent;
+
+    cl_named = 3;
+    cl = begin_vacant();
+    parent = cl->nodes[1].core;
+    asked_about(cl, 1);
+    cl_kill(cl, 3);
+    asked_about(cl, 2);
+    /* That was the answer about the earlier connection. */
+    core_admitted(parent, 3, 1, 0, NULL);
+    cl_sleep(cl, 0.1);
+    ck_assert_int_eq(core_state(cl->nodes[3].core), CORE_JOIN);
+    core_admitted(parent, 3, 2, EPERM, "its host was not added");
+    cl_sleep(cl, 0.1);
+    ck_assert_ptr_nonnull(strstr(cl->nodes[3].log, "its host was not added"));
+    ck_assert_int_eq(core_exit_code(cl->nodes[3].core), 1);
+    core_admitted(parent, 3, 2, 0, NULL); /* once */
+    cl_kill(cl, 3);
+    for (uint32_t number = 3; number < 5; number++) { /* it is asked about each time */
+        asked_about(cl, number);
+        core_admitted(parent, 3, number, 0, NULL);
+        cl_pump(cl);
+        core_local_ready(cl->nodes[3].core);
+        cl_sleep(cl, 0.1);
+        expect_ranks(core_ranks_up(cl->nodes[0].core), "0-3");
+        cl_kill(cl, 3);
+        cl_sleep(cl, 0.1);
+        expect_ranks(core_ranks_up(cl->nodes[0].core), "0-2");
+    }
+    cl_named = cl_expected = 0;
     cl_free(cl);
 }
 END_TEST
@@ -278,7 +334,7 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {nearest, chain,  parent_lives, early,
-                                  nobody,  vacant, vacant_early};
+                                  nobody,  vacant, admitted,     vacant_early};
     TCase *tc = tcase_create("core_late");
 
     tcase_set_timeout(tc, 60);

@@ -377,6 +377,8 @@ static double cl_heal_timeout;
 static double cl_settle;
 static uint32_t cl_fanout_max;
 static uint32_t cl_expected;
+static uint32_t cl_named;
+static uint32_t cl_question; /* number of the last question whether a broker may join */
 static size_t cl_event_buffer = 1000;
 
 /* Take the next frame out of the queue.  NULL: none arrives now. */
@@ -499,8 +501,18 @@ static inline bool cl_key_cb(core_t *c, uint32_t rank, char key[CORE_KEY_SIZE], 
     return true;
 }
 
+/* The test answers (core_admitted()). */
+static inline void cl_admit_cb(core_t *c, uint32_t rank, const char *host, uint32_t number,
+                               void *arg)
+{
+    (void)c, (void)arg;
+    ck_assert_uint_ge(rank, cl_named);
+    ck_assert_str_eq(host, "added");
+    cl_question = number;
+}
+
 static const struct core_callbacks cl_callbacks = {
-    .state = cl_state_cb, .key = cl_key_cb, .log = cl_log_cb};
+    .state = cl_state_cb, .key = cl_key_cb, .admit = cl_admit_cb, .log = cl_log_cb};
 
 static inline void cl_node_create(struct cluster *cl, uint32_t rank, const struct core_config *cfg)
 {
@@ -549,6 +561,8 @@ static inline struct cluster *cl_create_early(uint32_t size, const char *topolog
         cfg.settle = cl_settle;
         cfg.fanout_max = cl_fanout_max;
         cfg.expected = cl_expected;
+        cfg.named = cl_named;
+        cfg.host = "added";
         cfg.inflight_max = 100;
         cfg.boot_timeout = boot_timeout;
         cfg.quorum = quorum;
@@ -658,6 +672,8 @@ static inline void cl_restart_as(struct cluster *cl, uint32_t rank, bool reaches
     cfg.settle = cl_settle;
     cfg.fanout_max = cl_fanout_max;
     cfg.expected = cl_expected;
+    cfg.named = cl_named;
+    cfg.host = "added";
     cfg.inflight_max = 100;
     core_destroy(nd->core);
     memset(nd, 0, sizeof(*nd));

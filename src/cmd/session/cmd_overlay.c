@@ -8,7 +8,8 @@
  *     returned  its incarnation is higher, and nobody else is missing any more
  *
  * `add` asks rank 0 to start brokers on further hosts (overlay.add), all at once; the answers come
- * when these are up, or have failed.
+ * when these are up, or have failed.  In a session by configuration file, hosts start their brokers
+ * themselves, and the answers say at which ranks.
  *
  * `restore` asks the brokers above those that came back to give them their subtrees
  * (overlay.restore), and those that have taken ranks of their places (overlay.fanout-max), until a
@@ -368,7 +369,9 @@ static void added_cb(flux_future_t *f, void *arg)
     } else if (cmd_wait_struct(a->c, f, 0., "the broker", &overlay_added_schema, &out) < 0) {
         a->failed++;
     } else {
-        printf("rank %u on host %s is up\n", out.rank, host->name);
+        printf(out.waits ? "rank %u is for host %s: start its broker there\n"
+                         : "rank %u on host %s is up\n",
+               out.rank, host->name);
         fflush(stdout);
     }
     if (a->left == 0)
@@ -411,7 +414,9 @@ static const struct cmd_usage add_usage = {
     "Start brokers on these hosts (node[4-7]) for ranks of the session that have no host yet, and\n"
     "wait until they are up. The session was started by flux start with --hosts, and with a "
     "--size\n"
-    "that is larger than the number of these.",
+    "that is larger than the number of these. In a session by configuration file, whose "
+    "session.size\n"
+    "is, print the ranks that the hosts get, and do not wait: they start their brokers themselves.",
     add_opts,
     NULL,
     0,

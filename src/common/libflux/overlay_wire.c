@@ -162,9 +162,17 @@ const struct flux_schema overlay_add_schema = FLUX_SCHEMA(struct overlay_add, ad
 
 static const struct flux_field added_fields[] = {
     FLUX_FIELD_U32(struct overlay_added, rank, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_BOOL(struct overlay_added, waits, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 const struct flux_schema overlay_added_schema = FLUX_SCHEMA(struct overlay_added, added_fields);
+
+static const struct flux_field admit_fields[] = {
+    FLUX_FIELD_U32(struct overlay_admit, rank, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct overlay_admit, host, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+const struct flux_schema overlay_admit_schema = FLUX_SCHEMA(struct overlay_admit, admit_fields);
 
 static const struct flux_field address_fields[] = {
     FLUX_FIELD_STR(struct overlay_address, tree, FLUX_FIELD_REQUIRED),
@@ -205,7 +213,13 @@ const struct flux_method overlay_methods[] = {
      .request = &overlay_add_schema,
      .response = &overlay_added_schema,
      .what = "to rank 0: start a broker on this host, for the first rank that has none; the answer "
-             "comes when it is up, or an error when it could not be started or has ended before"},
+             "comes when it is up, or an error when it could not be started or has ended before; "
+             "waits: it comes at once, since the host starts its broker itself"},
+    {.topic = "overlay.admit",
+     .request = &overlay_admit_schema,
+     .gives = "empty object",
+     .what = "to rank 0, from the parent of a broker that joins at a rank to which a host may be "
+             "added: whether it is the host that was added; EPERM: it is not"},
     {.topic = "overlay.restore",
      .request = &overlay_restore_schema,
      .response = &overlay_restored_schema,

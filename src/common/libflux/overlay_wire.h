@@ -148,9 +148,17 @@ struct overlay_add {
 extern const struct flux_schema overlay_add_schema;
 
 struct overlay_added {
-    uint32_t rank; /* of the broker, which is up */
+    uint32_t rank; /* that of its broker */
+    bool waits;    /* session by configuration file: the host has to start its broker itself */
 };
 extern const struct flux_schema overlay_added_schema;
+
+/* May the broker on this host have this rank?  The answer is an empty object, or EPERM. */
+struct overlay_admit {
+    uint32_t rank;
+    const char *host;
+};
+extern const struct flux_schema overlay_admit_schema;
 
 /* The request overlay.address to the successor on the ring. */
 struct overlay_address {

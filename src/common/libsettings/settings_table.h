@@ -7,6 +7,8 @@
 #define ANY 0, HUGE_VAL, NULL
 ROW("barrier.grace", "barrier", DURATION, "1m", 1e-9, 999999, NULL,
     "after a broker is lost, time for a barrier without announced ranks to complete")
+ROW("boot.host", NULL, TEXT, NULL, ANY,
+    "name of this host in a session by configuration file; default: its host name")
 ROW("boot.hosts", NULL, COUNT, NULL, 1, 4294967295., NULL,
     "ranks that have a host when the session starts (flux start --hosts with a larger --size)")
 ROW("boot.method", NULL, WORD, NULL, 0, 0, "pmi,config,single",

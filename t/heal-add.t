@@ -1,0 +1,147 @@
+#!/usr/bin/env bash
+# Hosts that are added to a session by configuration file: each gets a rank, which it keeps when the
+# session begins again; a host that was not added is refused. Hosts are addresses of the loopback
+# interface.
+# shellcheck disable=SC2154 # set by run
+. "$(dirname "$0")/lib.sh"
+# shellcheck source=t/heal.sh
+. "$SRCDIR/t/heal.sh"
+need_flux start up keygen overlay wreckrun resource
+need ss
+
+mkdir -m 700 run other
+net=127.$(($$ / 256 % 256)).$(($$ % 256))
+port=$((20000 + ($$ * 20) % 12000))
+while ss -Hltn 2>/dev/null | finds -E ":($(seq -s '|' $port $((port + 3)))) "; do
+    port=$((port + 20))
+done
+for rank in 0 1 2 3 4 5; do
+    "$FLUX" keygen "key.$rank"
+done
+# conf FILE HOSTS [FIELD]
+conf() {
+    cat >"$1" <<END
+session {
+    hosts = "$2", size = 6, ${3-}
+    address = "tcp://%h:$port",
+    keyfile = "$PWD/key.%r",
+    topology = "kary:2",
+    attrs = { ["orphan.timeout"] = "0.1s", ["join.timeout"] = "${TIME_SCALE}0s" },
+}
+END
+}
+conf conf.lua "$net.[2-4]"
+conf longer.lua "$net.[2-6]"
+# stranger HOST OPTION...: the broker of a host that is not part of the session
+stranger() {
+    local host=$1
+    shift
+    run_with_timeout 60 "$FLUX" start --config=conf.lua --rundir="$PWD/other" --set=modules=log \
+        --set=boot.host="$host" "$@"
+}
+session() { # OPTION...: ranks 0 to 2
+    begin 1
+    begin 2
+    begin 0 --statedir="$PWD/state" "$@" sh -c 'exec cat fifo'
+}
+end_session() {
+    : >fifo
+    wait "${pids[0]}"
+    status=$?
+    wait "${pids[@]}" 2>/dev/null
+    return "$status"
+}
+mkfifo fifo
+export FLUX_URI="local://$PWD/run/0/local"
+
+session
+ok "the session begins without the ranks that have no host" \
+    wait_until 30 up_is "3 of 6 up: 0-2; absent: 3-5"
+fails "a host that is not in the file" stranger "$net.5"
+like "$err" "this host, $net.5, is not in session.hosts; add it to the session .*--set=boot.rank=N" \
+    "... is told what to do"
+fails "a host that was not added, at a rank" stranger "$net.5" --set=boot.rank=3
+like "$err" "host $net.5 has not been added to the session: see flux overlay add" "... is refused"
+up=$("$FLUX" up)
+is "$up" "3 of 6 up: 0-2; absent: 3-5" "... and the session goes on"
+
+is "$(FLUX_URI=local://$PWD/run/1/local "$FLUX" overlay add "$net.[5-6]" | sort)" \
+    "rank 3 is for host $net.5: start its broker there
+rank 4 is for host $net.6: start its broker there" "hosts are added, by any broker"
+is "$(cat state/hosts)" "3 $net.5
+4 $net.6" "... and recorded"
+fails "a host is added once" "$FLUX" overlay add "$net.5"
+like "$err" "host $net.5 is rank 3 of the session already" "... and its rank is told"
+fails "another host at its rank" stranger "$net.6" --set=boot.rank=3
+like "$err" "rank 3 is for host $net.5, and it is host $net.6" "... is refused"
+
+begin 3 --set=boot.host="$net.5"
+ok "its broker joins, started with the same file" wait_until 30 up_is "4 of 6 up: 0-3; absent: 4-5"
+mv conf.lua short.lua
+mv longer.lua conf.lua
+begin 4
+ok "so does the next one, with a longer list" wait_until 30 up_is "5 of 6 up: 0-4; absent: 5"
+is "$("$FLUX" wreckrun --ranks=3-4 -N2 -n2 sh -c 'echo task' | sort | uniq -c | tr -s ' ')" " 2 task" "they take jobs"
+kill -TERM "${pids[3]}"
+wait "${pids[3]}"
+is $? 0 "a host leaves like the others"
+ok "... its rank is left" wait_until 30 up_is "4 of 6 up: 0-2,4; left: 3; absent: 5"
+begin 3
+ok "... and it comes back" wait_until 30 up_is "5 of 6 up: 0-4; absent: 5"
+is "$("$FLUX" wreckrun --ranks=3 -N1 -n1 echo task)" task "... and takes jobs again"
+
+mkdir state/hosts.new
+fails "a host that cannot be recorded" "$FLUX" overlay add "$net.7"
+like "$err" "host $net.7 was not added, since .*/hosts cannot be written: Is a directory" "... is not added"
+rmdir state/hosts.new
+is "$("$FLUX" overlay add "$net.7")" "rank 5 is for host $net.7: start its broker there" "it is, when it can"
+fails "there are no more ranks" "$FLUX" overlay add "$net.8"
+like "$err" "host $net.8 cannot be added: all 6 ranks of the session have a host .*session.size" "... which is told"
+ok "the session ends" end_session
+
+mv conf.lua longer.lua
+mv short.lua conf.lua
+begin 3 --set=boot.host="$net.5"
+session
+ok "the session begins again: who was added joins" wait_until 30 up_is "4 of 6 up: 0-3; absent: 4-5"
+fails "ranks are kept" "$FLUX" overlay add "$net.7"
+like "$err" "host $net.7 is rank 5 of the session already" "... for hosts that are not there, too"
+ok "the session ends again" end_session
+
+# One key for all, so that neighbors of one host are connected by UNIX sockets, and rank 0 the parent.
+mv conf.lua long.lua
+sed 's/key.%r/key.0/; s/kary:2/flat/' long.lua >conf.lua
+rm -r state
+session
+ok "a session with one key" wait_until 30 up_is "3 of 6 up: 0-2; absent: 3-5"
+fails "a host that was not added" stranger "$net.5" --set=boot.rank=3
+like "$err" "host $net.5 has not been added to the session" "... is refused by rank 0 itself"
+"$FLUX" overlay add "$net.5" >added
+begin 3 --set=boot.host="$net.5"
+ok "... and joins when it was added" wait_until 30 up_is "4 of 6 up: 0-3; absent: 4-5"
+ok "that session ends" end_session
+mv long.lua conf.lua
+
+# refused NAME WORDS: rank 0 does not start with conf.lua
+refused() {
+    fails "$1" run_with_timeout 60 "$FLUX" start --config="${3:-conf.lua}" --rundir="$PWD/run" \
+        --statedir="$PWD/state" --set=boot.rank=0 --set=modules=log true
+    like "$err" "$2" "... is told"
+}
+conf wrong.lua "$net.[2-4],$net.9"
+refused "another host in the file at a rank that was given away" \
+    "state/hosts:1: host $net.5 was added as rank 3, but session.hosts has $net.9 in its place" wrong.lua
+echo "some 3" >>state/hosts
+refused "a list of hosts that cannot be read" "state/hosts:2: expected 'RANK HOST'"
+conf wrong.lua "$net.[2-4]" "size = 2,"
+refused "a size below the number of hosts" "session.size is 2; expected a number from 3 .*to 65536" wrong.lua
+conf wrong.lua "$net.[2-4]"
+sed -i 's/key.%r/key.%h/' wrong.lua
+for host in 2 3 4; do
+    cp key.0 "key.$net.$host"
+    cp key.0.pub "key.$net.$host.pub"
+done
+rm state/hosts
+refused "a key that depends on a host that is not known" \
+    "session.keyfile depends on the host, but rank [3-5] has none yet: use one for all, or that of the rank" wrong.lua
+finish
