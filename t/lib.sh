@@ -4,7 +4,8 @@
 # A test is a bash script that prints TAP.  It runs in a private directory, may be run by hand from
 # anywhere (t/NAME.t), beside any other test, and leaves nothing behind: when it ends, the library
 # looks for processes that still carry the test's mark in their environment, for sockets, and for
-# anything in the temporary directory, counts them as a failed test and removes them.
+# anything in the temporary directory, counts them as a failed test and removes them.  A test that
+# has a /dev/shm of its own (t/mpi/own_shm.sh) must leave nothing there, either.
 #
 #     plan N                      N tests will follow; a different number is a failure
 #     finish                      instead of `plan`, as the last line: as many as there were
@@ -56,6 +57,7 @@
 #     need COMMAND...             skip_all unless all these commands exist
 #     need_flux [SUBCOMMAND...]   skip_all unless flux (and these subcommands) have been built
 #     allow_left GLOB...          names in $TMPDIR that somebody else's program may leave there
+#     shm_left                    print what is left in a /dev/shm of the test's own; nothing if it has none
 #
 # Each of ok/exits/fails leaves $status, $out and $err as `run` does, and shows them on failure. Set
 # for the test: $SRCDIR, $BUILDDIR, $FLUX (the built command), $TEST_DIR (its current directory),
@@ -572,10 +574,17 @@ all_dead() {
     done
 }
 
-# Print what is left in the file system: any socket, and anything in $TMPDIR.
+# An MPICH program that is killed while it starts leaves its mpich_shar_*, whoever launched it.
+shm_left() {
+    [ -z "${MPI_TEST_NAMESPACE-}" ] || [ ! -e /dev/shm/.of-this-test ] ||
+        find /dev/shm -mindepth 1 -maxdepth 1 ! -name .of-this-test ! -name 'mpich_shar_*'
+}
+
+# Print what is left in the file system: any socket, and anything in $TMPDIR or a /dev/shm of its own.
 _left_files() {
     local path glob
     find "$_root" -type s
+    shm_left
     for path in "$TMPDIR"/* "$TMPDIR"/.[!.]*; do
         [ -e "$path" ] || [ -L "$path" ] || continue
         for glob in ${_allowed[@]+"${_allowed[@]}"}; do

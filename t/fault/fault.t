@@ -27,6 +27,8 @@
 if [ -z "${FAULT_NAMESPACE-}" ] && unshare -m true 2>/dev/null; then
     FAULT_NAMESPACE=1 exec unshare -m bash "$0"
 fi
+# shellcheck source=t/mpi/own_shm.sh
+. "$(dirname "$0")/../mpi/own_shm.sh"
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/../lib.sh"
 need_flux start kvs submit wreckrun queue event module
@@ -48,6 +50,9 @@ done
 . "$SRCDIR/t/fault/inject.sh"
 seed=${FAULT_SEED:-3}
 count=${FAULT_COUNT:-50}
+# Are faults that take long among them?
+long=0
+[ "$count" -le 100 ] && [ -z "${FAULT_KIND-}" ] || long=1
 A_RUN=15
 note "FAULT_SEED=$seed FAULT_COUNT=$count"
 
@@ -160,6 +165,17 @@ jobs_kept() {
     at 0 "$JOBCHECK" "$@" || bad=1
     return $bad
 }
+# What launchers that were killed have left is removed by the next one of their user.
+shm_clean() {
+    [ -z "$(shm_left)" ] || run_with_timeout 60 "$FLUX" start --size=1 "$FLUX" wreckrun true
+    wait_until 10 shm_empty || {
+        shm_left
+        return 1
+    }
+}
+shm_empty() {
+    [ -z "$(shm_left)" ]
+}
 # What has been done so far.
 declare -A met=()
 total_faults=0 total_runs=0 total_jobs=0
@@ -229,6 +245,12 @@ one_run() { # RUN FAULTS
     draw ${#trees[@]}
     local tree=${trees[$drawn]} place=local how=commit
     [ "$count" -le 100 ] || [ $(($1 % 5)) != 0 ] || larger "$1"
+    # Subtrees return to their places at once, while there is load, or not within a run.
+    local settles=(0.5s 0.5s 30s) fanouts=(0 2 3) overlay
+    draw ${#settles[@]}
+    overlay=(--set=overlay.settle="${settles[$drawn]}")
+    draw ${#fanouts[@]}
+    overlay+=(--set=overlay.fanout-max="${fanouts[$drawn]}")
     case $way in
     1 | 3) [ "$can_cut" = 0 ] || place=hosts ;;
     esac
@@ -242,8 +264,8 @@ one_run() { # RUN FAULTS
     STATE=$TEST_DIR/disk/state
     clock=0 era=1 life=0
     echo 0 >clock
-    note "run $run: $size brokers ($tree, $place), kvs.sync=$how"
-    session_new "$size" "$tree" "$how" "$place"
+    note "run $run: $size brokers ($tree, $place), kvs.sync=$how ${overlay[*]}"
+    session_new "$size" "$tree" "$how" "$place" "${overlay[@]}"
     while [ ${#plan[@]} -lt "$faults" ]; do
         shuffled
         plan+=("${deck[@]}")
@@ -279,6 +301,7 @@ one_run() { # RUN FAULTS
     is "$(rings_violations rings)" "" "run $run: programs of MPI were right"
     note "$(cut -d ' ' -f 1 met | sort -u | wc -l) barriers, $(grep -c ' exit 0$' rings) of $(grep -c ' exit ' rings) programs of MPI succeeded"
     is "$(cat hung 2>/dev/null)" "" "run $run: no command hung"
+    ok "run $run: nothing is left in /dev/shm" shm_clean || give_up
     ok "run $run: the store is sound" "$FSCK" "$STATE" || give_up
 }
 

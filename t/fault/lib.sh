@@ -2,7 +2,8 @@
 # A session for faults: it is started, killed, and started again from its statedir, on this host or with
 # each broker in a network namespace of its own.
 #
-#     session_new N TOPOLOGY SYNC WHERE    what the session is to be; WHERE is local or hosts
+#     session_new N TOPOLOGY SYNC WHERE OPTION...
+#                                          what the session is to be; WHERE is local or hosts
 #     session_start                        it comes up, as a whole
 #     session_end                          orderly; the exit code in $status
 #     session_crash [PID]                  SIGKILL for all brokers and `flux start` at once, or only for this one
@@ -86,7 +87,7 @@ session_new() {
     n=$1 topology=$2 sync=$3 where=$4
     settings=(--set=kvs.sync="$sync" --set=orphan.timeout=2s --set=live.lost=$((6 * TIME_SCALE))s
         --set=live.patience=$((6 * TIME_SCALE + ROOT_STOPS - 2))s
-        --set=kvs.checkpoint-bytes=500k --set=kvs.checkpoint-interval=200ms)
+        --set=kvs.checkpoint-bytes=500k --set=kvs.checkpoint-interval=200ms "${@:5}")
     if [ "$where" = hosts ]; then
         netns_plug "$n"
         [ -e key ] || "$FLUX" keygen key

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Run the test with a /dev/shm that nobody else writes to; to be sourced before lib.sh.
+# Run the test with a /dev/shm that nobody else writes to, and in which nothing may be left; to be sourced before lib.sh.
 # What is mounted is seen by this test alone, and gone with it.  Where that cannot be done, it runs as it is.
 
 if [ -z "${MPI_TEST_NAMESPACE-}" ] && unshare -m mount -t tmpfs tmpfs /dev/shm 2>/dev/null; then
