@@ -102,16 +102,16 @@ go w0
 go w1
 wait_until 20 above bare step 0
 run "$FLUX" stream format --timeout=20s bare
-is "$status/$(tr -s ' ' <<<"$out")" "0/VARIABLE TYPE SHAPE GLOBAL WRITERS
-n bytes - no 2
-data bytes - no 2
-own i32 [?] no 2
-T f64 [16,12] yes 2" "flux stream format lists variables, types, shapes and writers"
+is "$status/$(tr -s ' ' <<<"$out")" "0/VARIABLE TYPE SHAPE GLOBAL WRITERS ATTRIBUTES
+n bytes - no 2 -
+data bytes - no 2 -
+own i32 [?] no 2 -
+T f64 [16,12] yes 2 -" "flux stream format lists variables, types, shapes and writers"
 run "$FLUX" stream format --timeout=20s --json bare
 out=$(tr -d ' \n' <<<"$out")
-like "$out" '"name":"bare","step":[0-9]+,"variables":\[' "so does --json"
-like "$out" '\{"name":"own","type":"i32","shape":\[null\],"global":false,"writers":2\}' "with sizes that differ as null"
-like "$out" '\{"name":"T","type":"f64","shape":\[16,12\],"global":true,"writers":2\}' "and arrays of all writers"
+like "$out" '"name":"bare","step":[0-9]+,"attributes":\{\},"variables":\[' "so does --json"
+like "$out" '\{"name":"own","type":"i32","shape":\[null\],"global":false,"writers":2,"attributes":\{\}\}' "with sizes that differ as null"
+like "$out" '\{"name":"T","type":"f64","shape":\[16,12\],"global":true,"writers":2,"attributes":\{\}\}' "and arrays of all writers"
 ok "the stream is ended" "$FLUX" stream rm bare
 ended w0
 ended w1

@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import errno
 import gc
+import json
 import os
 import resource
 import signal
@@ -744,6 +745,65 @@ gc.collect()
                 self.assertIn("rank 0 of the writers has failed in step 5", str(error))
             else:
                 self.assertEqual((child.returncode, text, error), (0, b"", None))
+
+    def test_attributes(self):
+        """attributes of variables, of the stream, and of records and their fields"""
+        kind = flux.RecordFormat(
+            'record point\nattr title "where"\nfield x f64\nattr units "m"\n'
+            'record atom\nattr title "an atom"\nfield id u64\nattr note "\\"1\\""\nfield at point\n'
+        )
+        self.assertEqual(kind.attributes, {"title": "an atom"})
+        self.assertEqual(kind.field_attributes("at.x"), {"units": "m"})
+        self.assertEqual(kind.field_attributes("id"), {"note": '"1"'})
+        self.assertRaises(KeyError, kind.field_attributes, "id.x")
+        self.assertRaises(KeyError, kind.field_attributes, "nope")
+        with self.h.stream_writer("py.attr", keep=1) as out:
+            out.set_attribute("units", "K", "T")
+            out.set_attribute("empty", "", "T")
+            out.set_attribute("range", [0.5, 1.5], "T")
+            out.set_attribute("count", 7)
+            out.put("T", array.array("d", [1.0, 2.0]), shape=(2,))
+            out.end_step()
+            out.put("T", array.array("d", [1.0, 2.0]), shape=(2,))
+            out.put("a", [{"id": 1, "at": {"x": 2.0}}], format=kind)
+            out.end_step()
+            with self.h.stream_reader("py.attr") as steps:
+                step = steps.begin_step(timeout=60)
+                self.assertEqual((step.number, step.variables()), (1, ["T", "a"]))
+                self.assertEqual(step.attribute("units", "T"), "K")
+                self.assertEqual(
+                    step.attributes("T"), {"units": "K", "empty": "", "range": [0.5, 1.5]}
+                )
+                self.assertEqual((step.attribute("count"), step.attributes()), (7, {"count": 7}))
+                self.assertEqual(step.attribute("title", "a"), "an atom")
+                self.assertEqual(step.attributes("a"), {"title": "an atom"})
+                self.assertEqual(step.attribute("units", "a.at.x"), "m")
+                self.fails(errno.ENOENT, step.attribute, "units", "a.at")
+                self.fails(errno.ENOENT, step.attribute, "units")
+                self.refuses(errno.EINVAL, "no writer of rank 3", step.attribute, "units", "T", 3)
+            # A new value hides the one before; other programs see it.
+            out.set_attribute("units", "C", "T")
+            out.put("T", array.array("d", [1.0, 2.0]), shape=(2,))
+            out.end_step()
+            with self.h.stream_reader("py.attr") as steps:
+                self.assertEqual(steps.begin_step(timeout=60).attribute("units", "T"), "C")
+            text = subprocess.check_output(["flux", "stream", "format", "py.attr"]).decode()
+            self.assertIn('attr units "m"', text)
+        with self.h.stream_writer("py.attr.b", keep=1) as out:
+            out.set_attribute("units", "K", "T")
+            out.set_attribute("title", "heat")
+            while not self.h.rpc("stream.list", {"name": "py.attr.b"})["streams"][0]["step"]:
+                out.put("T", array.array("d", [1.0, 2.0]), shape=(2,))
+                out.end_step()
+                time.sleep(0.01)
+            command = ["flux", "stream", "format", "py.attr.b"]
+            line = subprocess.check_output(command).decode().splitlines()
+            self.assertRegex("\n".join(line), 'T +f64 +\\[2\\] +yes +1 +units="K"')
+            self.assertIn('title="heat"', line)
+            self.assertNotIn("@", "".join(line))
+            found = json.loads(subprocess.check_output([*command, "--json"]))
+            self.assertEqual(found["variables"][0]["attributes"], {"units": "K"})
+            self.assertEqual(found["attributes"], {"title": "heat"})
 
     @contextlib.contextmanager
     def leaves(self, exception, by_handle=False):

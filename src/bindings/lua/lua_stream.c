@@ -3,6 +3,8 @@
  *    w = h:stream_writer(name [, options])    w:put(variable, value [, options])
  *    w:end_step([timeout]) w:step()   w:epoch() w:drain([timeout])  w:close()
  *    w:wait_readers(n [, timeout])            w:fail()
+ *    w:set_attribute(name, value [, variable])
+ *    r:attribute(name [, variable [, rank]])
  *    r = h:stream_reader(name [, options])    r:begin_step([timeout])     r:end_step()
  *    r:steps([timeout])                       r:vars([rank])              r:inquire(variable [,
  *    rank]) r:get(variable [, rank [, options]])     r:read(variable [, start, count [, stride]])
@@ -885,6 +887,16 @@ static int reader_schedule(lua_State *L)
     return lflux_schedule(L, ls->s, &ls->requests);
 }
 
+static int writer_set_attribute(lua_State *L)
+{
+    return lflux_set_attribute(L, check_writer(L)->s);
+}
+
+static int reader_attribute(lua_State *L)
+{
+    return lflux_attribute(L, check_reader(L)->s);
+}
+
 static int reader_perform(lua_State *L)
 {
     struct lflux_stream *ls = check_reader(L);
@@ -946,15 +958,11 @@ static int to_string(lua_State *L)
 }
 
 static const luaL_Reg writer_methods[] = {
-    {"put", writer_put},
-    {"end_step", writer_end_step},
-    {"drain", writer_drain},
-    {"wait_readers", writer_wait_readers},
-    {"step", writer_step},
-    {"epoch", writer_epoch},
-    {"fail", writer_fail},
-    {"close", writer_close},
-    {NULL, NULL},
+    {"put", writer_put},     {"end_step", writer_end_step},
+    {"drain", writer_drain}, {"wait_readers", writer_wait_readers},
+    {"step", writer_step},   {"epoch", writer_epoch},
+    {"fail", writer_fail},   {"set_attribute", writer_set_attribute},
+    {"close", writer_close}, {NULL, NULL},
 };
 
 static const luaL_Reg reader_methods[] = {
@@ -967,6 +975,7 @@ static const luaL_Reg reader_methods[] = {
     {"format", reader_format},
     {"get", reader_get},
     {"read", reader_read},
+    {"attribute", reader_attribute},
     {"schedule", reader_schedule},
     {"perform", reader_perform},
     {"writers", reader_writers},

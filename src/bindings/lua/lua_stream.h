@@ -15,6 +15,12 @@ int lflux_push_elements(lua_State *L, const struct tarray *a);
  * error. */
 uint64_t *lflux_stream_dims(lua_State *L, int arg, unsigned ndims, uint64_t *out);
 
+/* --- lua_stream_attr.c --- */
+
+/* The methods, with the writer or the reader at 1. */
+int lflux_set_attribute(lua_State *L, flux_stream_t *s);
+int lflux_attribute(lua_State *L, flux_stream_t *s);
+
 /* --- lua_stream_schedule.c --- */
 
 /* What a reader has requested. */

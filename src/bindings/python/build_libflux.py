@@ -364,6 +364,7 @@ size_t stream_format_size(const stream_format_t *f);
 bool stream_format_flat(const stream_format_t *f);
 size_t stream_format_count(const stream_format_t *f);
 const struct stream_field *stream_format_field(const stream_format_t *f, size_t i);
+const struct stream_attr *stream_format_attrs(const stream_format_t *f);
 const char *stream_format_lookup(const struct stream_attr *attrs, const char *name);
 const char *stream_elem_name(int type);
 struct flux_stream_array {
@@ -379,6 +380,8 @@ struct flux_stream_array {
 int flux_stream_put_array(flux_stream_t *s, const char *var, const struct flux_stream_array *array,
                           const void *data, errmsg_t *err);
 int flux_stream_pin(flux_stream_t *s, const char *var, errmsg_t *err);
+int flux_stream_attr(flux_stream_t *s, uint32_t writer, const char *var, const char *name,
+                     const char **value, size_t *len, errmsg_t *err);
 int flux_stream_define(flux_stream_t *s, const char *format, errmsg_t *err);
 int flux_stream_end_step(flux_stream_t *s, double timeout, errmsg_t *err);
 int flux_stream_end_step_async(flux_stream_t *s, errmsg_t *err);

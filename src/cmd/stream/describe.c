@@ -13,13 +13,16 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "libstream/stream.h"
 #include "libstream/stream_wire.h"
 #include "describe.h"
+#include "libutil/strbuf.h"
 #include "list.h"
 #include "opts.h"
+#include "slice.h"
 
 #define TIMEOUT 60.
 
@@ -33,7 +36,7 @@ static const struct cmd_usage format_usage = {
     "Print what the writers of a stream say about its variables, and the canonical text of each\n"
     "format of its records, after its id.  If they have defined nothing, list the variables of "
     "the\n"
-    "newest step: type, shape, and number of writers.",
+    "newest step: type, shape, number of writers, and attributes.",
     format_opts,
     NULL,
     0,
@@ -143,21 +146,104 @@ static int var_add(json_t *vars, flux_stream_t *s, uint32_t rank, const char *na
     return 0;
 }
 
-static int step_vars(json_t *vars, flux_stream_t *s, errmsg_t *err)
+/* The value of an attribute; NULL without memory, or if it cannot be had. */
+static json_t *attr_value(flux_stream_t *s, uint32_t rank, const char *key)
+{
+    struct flux_stream_info in = {.type = "bytes"};
+    json_t *list = NULL;
+    const char *data;
+    const void *at;
+    size_t len;
+
+    if (flux_stream_get(s, rank, key, &at, &len, NULL) < 0)
+        return NULL;
+    data = at;
+    if (flux_stream_inquire(s, rank, key, &in, NULL) < 0 || strcmp(in.type, "char") == 0 ||
+        strcmp(in.type, "bytes") == 0 || in.format > 0)
+        return in.format > 0 ? json_null() : json_stringn(data, len);
+    if (in.ndims == 0)
+        return slice_element(in.type, data);
+    list = json_array();
+    for (size_t off = 0; off + in.elem <= len; off += in.elem)
+        json_array_append_new(list, slice_element(in.type, data + off));
+    return list;
+}
+
+/* Add an attribute, "@VARIABLE/NAME" or "@NAME", of the first writer that has it.  0, or -1 with an
+ * error message. */
+static int attr_add(json_t *attrs, flux_stream_t *s, uint32_t rank, const char *key, errmsg_t *err)
+{
+    const char *slash = strrchr(key, '/');
+    const char *name = slash ? slash + 1 : key + 1;
+    char var[256] = "";
+    json_t *of;
+
+    if (slash)
+        snprintf(var, sizeof(var), "%.*s", (int)(slash - key - 1), key + 1);
+    if (!(of = json_object_get(attrs, var)) &&
+        (!(of = json_object()) || json_object_set_new(attrs, var, of) < 0))
+        return errmsg_fail(err, ENOMEM, "out of memory");
+    if (!json_object_get(of, name)) {
+        json_t *value = attr_value(s, rank, key);
+
+        json_object_set_new(of, name, value ? value : json_null());
+    }
+    return 0;
+}
+
+typedef const char *(*names_f)(flux_stream_t *s, uint32_t writer, size_t i);
+
+static int names_add(json_t *vars, json_t *attrs, flux_stream_t *s, uint32_t rank, names_f names,
+                     errmsg_t *err)
 {
     const char *name;
 
-    for (uint32_t rank = 0; rank < flux_stream_writers(s); rank++) {
-        for (size_t i = 0; (name = flux_stream_var(s, rank, i)); i++) {
-            if (var_add(vars, s, rank, name, err) < 0)
-                return -1;
-        }
-        for (size_t i = 0; (name = flux_stream_pinned(s, rank, i)); i++) {
-            if (var_add(vars, s, rank, name, err) < 0)
-                return -1;
-        }
+    for (size_t i = 0; (name = names(s, rank, i)); i++) {
+        if ((name[0] == '@' ? attr_add(attrs, s, rank, name, err)
+                            : var_add(vars, s, rank, name, err)) < 0)
+            return -1;
     }
     return 0;
+}
+
+/* The variables of the step, and in *attrs the attributes of the stream.  0, or -1 with an error
+ * message. */
+static int step_vars(json_t *vars, json_t *attrs, flux_stream_t *s, errmsg_t *err)
+{
+    const char *key;
+    json_t *v;
+
+    for (uint32_t rank = 0; rank < flux_stream_writers(s); rank++) {
+        if (names_add(vars, attrs, s, rank, flux_stream_var, err) < 0 ||
+            names_add(vars, attrs, s, rank, flux_stream_pinned, err) < 0)
+            return -1;
+    }
+    json_object_foreach(vars, key, v)
+    {
+        const char *name = json_string_value(json_object_get(v, "name"));
+        json_t *own = json_object_get(attrs, name);
+
+        if (json_object_set_new(v, "attributes", own ? json_incref(own) : json_object()) < 0)
+            return errmsg_fail(err, ENOMEM, "out of memory");
+    }
+    return 0;
+}
+
+/* Attributes for people, such as units="K"; an empty text without any.  To be freed. */
+static char *attrs_text(json_t *attrs)
+{
+    strbuf_t *sb = strbuf_create(SIZE_MAX);
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(attrs, name, value)
+    {
+        char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+
+        strbuf_addf(sb, "%s%s=%s", sb && strbuf_len(sb) > 0 ? " " : "", name, text ? text : "");
+        free(text);
+    }
+    return strbuf_take(sb);
 }
 
 static void shape_cell(table_t *t, json_t *shape)
@@ -185,10 +271,11 @@ static void shape_cell(table_t *t, json_t *shape)
     table_cell(t, json_incref(shape), text);
 }
 
-static int vars_print(struct cmd *c, json_t *vars)
+static int vars_print(struct cmd *c, json_t *vars, json_t *attrs)
 {
     table_t *t = table_create();
     const char *key;
+    char *text;
     json_t *v;
 
     table_column(t, "name", "VARIABLE", TABLE_LEFT);
@@ -196,6 +283,7 @@ static int vars_print(struct cmd *c, json_t *vars)
     table_column(t, "shape", "SHAPE", TABLE_LEFT);
     table_column(t, "global", "GLOBAL", TABLE_LEFT);
     table_column(t, "writers", "WRITERS", TABLE_RIGHT);
+    table_column(t, "attributes", "ATTRIBUTES", TABLE_LEFT);
     json_object_foreach(vars, key, v)
     {
         bool global = json_is_true(json_object_get(v, "global"));
@@ -206,41 +294,53 @@ static int vars_print(struct cmd *c, json_t *vars)
         shape_cell(t, json_object_get(v, "shape"));
         table_cell(t, json_boolean(global), global ? "yes" : "no");
         table_i64(t, json_integer_value(json_object_get(v, "writers")));
+        text = attrs_text(json_object_get(v, "attributes"));
+        table_cell(t, json_incref(json_object_get(v, "attributes")), text && *text ? text : "-");
+        free(text);
     }
+    if ((text = attrs_text(attrs)) && *text)
+        printf("%s\n", text);
+    free(text);
     return cmd_print_table(c, t, false);
 }
 
-static int vars_print_json(struct cmd *c, const char *name, uint64_t step, json_t *vars)
+static int vars_print_json(struct cmd *c, const char *name, uint64_t step, json_t *vars,
+                           json_t *attrs)
 {
     json_t *list = json_array();
     const char *key;
     json_t *v;
 
     json_object_foreach(vars, key, v) json_array_append(list, v);
-    return cmd_print_json(
-        c, json_pack("{s:s s:I s:o}", "name", name, "step", (json_int_t)step, "variables", list));
+    return cmd_print_json(c, json_pack("{s:s s:I s:o s:o}", "name", name, "step", (json_int_t)step,
+                                       "attributes", attrs ? json_incref(attrs) : json_object(),
+                                       "variables", list));
 }
 
 static int step_print(struct cmd *c, const char *name, double timeout, bool json)
 {
     struct flux_stream_opts opts = {.policy = "drop-newest", .timeout = timeout};
     json_t *vars = json_object();
+    json_t *attrs = json_object();
     flux_stream_t *s = NULL;
     errmsg_t err = {"out of memory"};
     uint64_t step;
     int got = -1;
     int rc;
 
-    if (vars && (s = flux_stream_open(cmd_handle(c), name, FLUX_STREAM_READ, &opts, &err)) &&
+    if (vars && attrs &&
+        (s = flux_stream_open(cmd_handle(c), name, FLUX_STREAM_READ, &opts, &err)) &&
         (got = flux_stream_begin_step(s, FLUX_STREAM_NEWEST, timeout, &step, &err)) == 1)
-        got = step_vars(vars, s, &err) < 0 ? -1 : 1;
+        got = step_vars(vars, attrs, s, &err) < 0 ? -1 : 1;
     flux_stream_close(s);
     if (got < 0)
         rc = cmd_error(c, "%s", err.text);
     else if (got == 0)
         rc = cmd_error(c, "stream '%s' has ended without another step", name);
     else
-        rc = json ? vars_print_json(c, name, step, vars) : vars_print(c, vars);
+        rc = json ? vars_print_json(c, name, step, vars, json_object_get(attrs, ""))
+                  : vars_print(c, vars, json_object_get(attrs, ""));
+    json_decref(attrs);
     json_decref(vars);
     return rc;
 }

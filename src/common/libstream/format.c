@@ -564,6 +564,11 @@ const char *stream_format_lookup(const struct stream_attr *attrs, const char *na
     return NULL;
 }
 
+const struct stream_attr *stream_format_attrs(const stream_format_t *f)
+{
+    return f->attrs;
+}
+
 const char *stream_format_attr(const stream_format_t *f, const char *name)
 {
     return stream_format_lookup(f->attrs, name);

@@ -273,6 +273,7 @@ const struct stream_field *stream_format_field(const stream_format_t *f, size_t 
 const struct stream_field *stream_format_find(const stream_format_t *f, const char *name);
 /* The value of an attribute of the format, and in a list; NULL: none. */
 const char *stream_format_attr(const stream_format_t *f, const char *name);
+const struct stream_attr *stream_format_attrs(const stream_format_t *f); /* all; may be NULL */
 const char *stream_format_lookup(const struct stream_attr *attrs, const char *name);
 
 #endif

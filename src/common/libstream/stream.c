@@ -28,6 +28,7 @@ void flux_stream_close(flux_stream_t *s)
     stream_file_close(s);
     stream_records_close(s);
     stream_schedule_close(s);
+    stream_attr_close(s);
     flux_future_destroy(s->f);
     free(s->attach);
     free(s->join);

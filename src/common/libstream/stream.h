@@ -229,6 +229,13 @@ int flux_stream_put_array(flux_stream_t *s, const char *var, const struct flux_s
  * 0, or -1 with EINVAL (not a name of a variable, or a reader), E2BIG (4096 are pinned) or ENOMEM,
  * and an error message. */
 int flux_stream_pin(flux_stream_t *s, const char *var, errmsg_t *err);
+/* Writer: an attribute of a variable, or of the stream if `var` is NULL, such as "units": a text,
+ * which is copied.  Readers find it in this step and all that follow, until it gets another value:
+ * it is a pinned variable, "@VAR/NAME" or "@NAME", of `char`.  An attribute of a format of records
+ * belongs to the format (flux-stream-format(3)).  0, or -1 with an error message and the errors of
+ * flux_stream_put_array() and flux_stream_pin(); EEXIST if it has a value in this step already. */
+int flux_stream_put_attr(flux_stream_t *s, const char *var, const char *name, const char *value,
+                         errmsg_t *err);
 /* Values that are made in their place are not copied: put with `data` NULL reserves room.  When all
  * variables are put, flux_stream_place() lays out the step, which waits like flux_stream_end_step()
  * and copies the values that have data.  Then flux_stream_at() says where to write a variable
@@ -344,6 +351,16 @@ const char *flux_stream_pinned(flux_stream_t *s, uint32_t writer, size_t i);
  * ENOENT, EINVAL or ECONNRESET and an error message. */
 int flux_stream_get(flux_stream_t *s, uint32_t writer, const char *var, const void **data,
                     size_t *len, errmsg_t *err);
+
+/* An attribute, as of the step that was begun: that of a writer has `*len` bytes at *value, without
+ * a NUL, valid until flux_stream_end_step(); with FLUX_STREAM_ALL that of the first writer that has
+ * it.  If no writer has put it, the one of the format of the records of `var`, or of a field of
+ * them, such as "atoms.at.x".  0, or -1 with an error message and ENOENT, EINVAL (not a text, which
+ * other languages can put: get the variable "@VAR/NAME"; or no step was begun), or the errors of
+ * flux_stream_get().  All of them are found among flux_stream_var() and flux_stream_pinned(), and
+ * in the format. */
+int flux_stream_attr(flux_stream_t *s, uint32_t writer, const char *var, const char *name,
+                     const char **value, size_t *len, errmsg_t *err);
 
 /* Has a transform of this reader put the variable of this name into the step?  Its memory is that
  * of the transform, and freed some time after flux_stream_end_step(), not only by

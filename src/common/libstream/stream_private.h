@@ -86,6 +86,7 @@ struct flux_stream {
     char *placed;           /* the step, begun in the outlet; NULL: not yet */
     double listened;        /* time at which it last checked for messages of the module */
     uint64_t copied;        /* bytes of values */
+    hmap_t *attrs;          /* values of attributes, by name; NULL: none */
     hmap_t *pins;           /* names of variables that are pinned; NULL: none */
     block_t *pinned;        /* their newest values; NULL: none yet */
     char *pinned_at;        /* where the block is */
@@ -164,6 +165,7 @@ int stream_pin_read(struct stream_source *src, errmsg_t *err);
 /* Make a new pin block if the step has pinned variables.  1, and outlet_pin_commit() follows before
  * the step is published; 0: there are none; -1 with an error message. */
 int stream_pin_update(flux_stream_t *s, errmsg_t *err);
+void stream_attr_close(flux_stream_t *s);
 /* Wait for a step that is pending, if there is one.  0, or -1 with ETIMEDOUT, or the error with
  * which it was lost, and an error message. */
 int stream_async_wait(flux_stream_t *s, double timeout, errmsg_t *err);

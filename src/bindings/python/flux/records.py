@@ -35,6 +35,15 @@ _TEXTS = ("char", "bytes")
 _POINTER = struct.calcsize("P")
 
 
+def _attributes(attrs) -> Dict[str, str]:
+    """The attributes of a format or of a field."""
+    found: Dict[str, str] = {}
+    while attrs and attrs[len(found)].name:
+        attr = attrs[len(found)]
+        found[_c.string(attr.name)] = _c.string(attr.value)
+    return found
+
+
 class _Field:
     """A field of a format: what struct stream_field says."""
 
@@ -49,8 +58,8 @@ class _Field:
         # A dimension is a number, or the index of the field that has it.
         self.dims: List[Tuple[int, int]] = [(c.dims[i].fixed, c.dims[i].field) for i in range(c.ndims)]
         self.of = format_._inner(c.of) if c.of else None
-        default = lib.stream_format_lookup(c.attrs, b"default")
-        self.default = _c.string(default) if default else None
+        self.attributes = _attributes(c.attrs)
+        self.default = self.attributes.get("default")
 
     def absent(self) -> Any:
         """The value for a program that does not have the field."""
@@ -90,6 +99,8 @@ class RecordFormat:
         self._class: Optional[type] = None
         #: The name of the outermost record.
         self.name: str = _c.string(lib.stream_format_name(pointer))
+        #: The attributes of the outermost record; those of a field: `field_attributes()`.
+        self.attributes: Dict[str, str] = _attributes(lib.stream_format_attrs(pointer))
         #: Are all fields in place, without pointers? Then NumPy has a type for it (`dtype`).
         self.flat: bool = lib.stream_format_flat(pointer)
         self.size: int = lib.stream_format_size(pointer)
@@ -99,6 +110,17 @@ class RecordFormat:
         ]
         if outer:
             self._known = {}
+
+    def field_attributes(self, path: str) -> Dict[str, str]:
+        """The attributes, such as units, of a field: of "id", or "at.x" of a record inside."""
+        kind: Optional[RecordFormat] = self
+        for name in path.split("."):
+            field = next((f for f in kind._fields if f.name == name), None) if kind else None
+            if field is None:
+                raise KeyError(f"records of format {self.name} have no field {path}")
+            kind = field.of
+        assert field is not None
+        return dict(field.attributes)
 
     @classmethod
     def _wrap(cls, pointer) -> "RecordFormat":

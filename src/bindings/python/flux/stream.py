@@ -47,6 +47,9 @@ __all__ = ["Recording", "StreamReader", "StreamWriter", "Step", "Variable"]
 # libstream waits in one call, which a signal does not end: look for signals as often.
 _SLICE = 0.5
 _FORMATS_MAX = 256  # formats of records that a reader keeps
+# Codes of memoryview for them.
+_CODES = {"i8": "b", "i16": "h", "i32": "i", "i64": "q", "f32": "f", "f64": "d", "bool": "?"}
+_CODES.update({f"u{bits}": _CODES[f"i{bits}"].upper() for bits in (8, 16, 32, 64)})
 # NumPy's names for elements of libstream.
 _NUMPY = {"bool": "?", "char": "S1", "bytes": "V1"}
 
@@ -91,6 +94,10 @@ def is_failure(exception: Optional[BaseException]) -> bool:
     if isinstance(exception, SystemExit):
         return exception.code not in (None, 0)
     return exception is not None and not isinstance(exception, GeneratorExit)
+
+
+def _attribute_key(name: str, variable: Optional[str]) -> str:
+    return f"@{name}" if variable is None else f"@{variable}/{name}"
 
 
 _WRONG = (TypeError, ValueError, OverflowError)  # what is wrong with an argument
@@ -329,6 +336,14 @@ class StreamWriter(_Stream):
         if rc < 0:
             fail_with(err)
         self._data.append(kept)
+
+    def set_attribute(self, name: str, value, variable: Optional[str] = None) -> None:
+        """An attribute, such as "units", of a variable, or of the stream: a text, a number, an array.
+
+        Readers find it in this step and all that follow (`Step.attribute()`): it is a pinned variable
+        (flux_stream_put_attr(3)).
+        """
+        self.put(_attribute_key(name, variable), value, pinned=True)
 
     def put_all(self, step: "Step", writer: int = 0) -> None:
         """Add all variables that a writer has put into a step, which must not be released before."""
@@ -736,6 +751,66 @@ class Step:
                 cache.clear()
             cache[pointer] = RecordFormat._native_of(pointer)
         return cache[pointer]
+
+    def attribute(
+        self, name: str, variable: Optional[str] = None, writer: Optional[int] = None
+    ) -> Any:
+        """An attribute of a variable, or of the stream: a str, a number, or a list of numbers.
+
+        Without `writer` that of the first one that has it, or else the one of the format of the
+        records of `variable`, or of a field of them, such as "atoms.at.x". FluxError: ENOENT.
+        """
+        key = _attribute_key(name, variable)
+        ranks = range(self._reader.writers) if writer is None else [writer]
+        for rank in ranks:
+            found = self._value(key, rank)
+            if found is not None:
+                return found
+        value, length = ffi.new("const char **"), ffi.new("size_t *")
+        err = ffi.new("errmsg_t *")
+        text, number = self._named(name, writer)
+        var = _c.NULL if variable is None else self._named(variable)[0]
+        rc = lib.flux_stream_attr(self._pointer(), number, var, text, value, length, err)
+        if rc < 0:
+            fail_with(err)
+        return bytes(ffi.buffer(value[0], length[0])).decode(errors="replace")
+
+    def attributes(self, variable: Optional[str] = None, writer: int = 0) -> Dict[str, Any]:
+        """All attributes that a writer has put for a variable, or for the stream, by name.
+
+        For records also those of their format; those of fields are in `format()`.
+        """
+        before = "@" if variable is None else f"@{variable}/"
+        found: Dict[str, Any] = {}
+        for key in self.pinned(writer) + self.variables(writer):
+            name = key[len(before) :]
+            if key.startswith(before) and (variable is not None or "/" not in name):
+                found[name] = self._value(key, writer)
+        if variable is not None:
+            try:
+                found = {**self.format(variable).attributes, **found}
+            except FluxError as e:
+                if e.errno not in (errno.EINVAL, errno.ENOENT):  # it has no records
+                    raise
+        return found
+
+    def _value(self, variable: str, writer: int) -> Any:
+        """A variable as a str, a number, or a list of numbers; None if the writer does not have it."""
+        try:
+            data = self.get(variable, writer)
+            v = self.inquire(variable, writer) if len(data) else None
+        except FluxError as e:
+            if e.errno != errno.ENOENT:
+                raise
+            if variable not in self.variables(writer) + self.pinned(writer):
+                return None
+            v = None  # bytes that nobody has described
+        if v is None or v.type in ("char", "bytes"):
+            return bytes(data).decode(errors="replace")
+        if v.type[0] == "c":  # complex numbers, which memoryview does not know
+            return self.array(variable, writer).tolist()
+        values = data.cast(_CODES[v.type]).tolist()
+        return values if v.count else values[0]
 
     def records(
         self, variable: str, writer: int = 0, format: Union[RecordFormat, str, type, None] = None
