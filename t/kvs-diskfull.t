@@ -19,14 +19,12 @@ put() {
         n=$((n + 1))
     done
 }
-# all of PREFIX up to N are there, the next one is not
+# all_there PREFIX N: the first N keys of PREFIX are, and no other
 all_there() {
-    local i bad=0
-    "$FLUX" kvs dir "$1" >listing || return 1
+    "$FLUX" kvs dir "$1" | sort >listing || return 1
     for ((i = 0; i < $2; i++)); do
-        grep -qF "$1.$i=$i.$value" listing || grep -qF "$i = $i.$value" listing || bad=$((bad + 1))
-    done
-    [ $bad -eq 0 ] && [ "$("$FLUX" kvs ls "$1" | wc -w)" -eq "$2" ]
+        echo "$1.$i = $i.$value"
+    done | sort | cmp - listing
 }
 head -c 2000000 /dev/urandom >big
 value=$(head -c 9000 /dev/zero | tr '\0' v)
