@@ -64,14 +64,15 @@ like "$out" "7 compared, 0 outside 5%; 1 not measured in these runs" "their numb
 
 run "${all[@]}" --tolerance=2% run1
 is "$status" 1 "a smaller tolerance is exceeded"
-is "$(grep -c 'outside$' <<<"$out")" 2 "by two of them"
+is "$(grep -cE '[0-9]% +outside' <<<"$out")" 2 "by two of them"
 exits 0 "a larger one is not" "${all[@]}" --tolerance=2.5 run1
 
 sed 's/8\.20 us/12.0 us/' run1 >run2
 sed 's/8\.20 us/8.00 us/' run1 >run3
 run "${all[@]}" run2
 is "$status" 1 "a run that differs"
-like "$out" "a hop +8 us +12 us +\+50\.0% +outside" "is told"
+like "$out" "a hop +8 us +12 us +\+50\.0% +outside, worse" "is told, and that it is worse than its aim wants"
+like "$("${all[@]}" --missing run2)" "not measured: a figure that nobody measures" "so is what was not measured"
 exits 0 "the median of three runs counts" "${all[@]}" run1 run2 run3
 run "${all[@]}" - <run2
 is "$status" 1 "a run is read from standard input"
@@ -79,8 +80,8 @@ run "${all[@]}" --json run2
 is "$(python3 -c 'import json, sys; print(*(r["row"] for r in json.load(sys.stdin) if r["outside"]))' <<<"$out")" "a hop" "JSON says the same"
 sed 's/x2\.50/x5.00/; s/5000/1100/' run1 >run4
 run "${all[@]}" run4
-like "$out" "2\.0 x to 4\.0 x +5 +\+25\.0% +outside" "a ratio above a range"
-like "$out" "and more +1100 a second +-8\.3% +outside" "a rate below its lower end"
+like "$out" "2\.0 x to 4\.0 x +5 +\+25\.0% +outside, better" "a ratio above a range, as its aim wants it"
+like "$out" "and more +1100 a second +-8\.3% +outside, worse" "a rate below its lower end"
 
 bad() { # LINE WHAT: this line of figures.txt is refused
     echo "$1" >bad.txt
