@@ -200,6 +200,11 @@ is "$(session 1 "${with[@]}" -- "$FLUX" kvs get a)" 1 "loses nothing"
 ok "a kill within the interval" killed --set=kvs.sync=interval --set=kvs.sync-interval=60 \
     --set=kvs.checkpoint-interval=60 -- "$FLUX" kvs put b=1
 fails "loses what was not written yet" session 1 "${with[@]}" -- "$FLUX" kvs get b
+# What it finds was written by another commit, which does not wait for the disk.
+ok "a kill after a durable commit that changes nothing" killed --set=kvs.sync=interval \
+    --set=kvs.sync-interval=60 --set=kvs.checkpoint-interval=60 -- sh -c '"$1" kvs put d=1 && "$2" sync' \
+    sh "$FLUX" "$client"
+is "$(session 1 "${with[@]}" -- "$FLUX" kvs get d)" 1 "loses nothing"
 is "$(session 1 "${with[@]}" -- "$FLUX" kvs get a)" 1 "and nothing else"
 # The second sync that ends from now on began after the put; each needs something to write.
 cat >put.sh <<'END'

@@ -3,6 +3,8 @@
  *    kvs_client fence NAME NPROCS [KEY=VALUE...]   take part in a fence, print the version
  *    kvs_client fence-at RANKS NAME NPROCS [KEY=VALUE...]
  *                                                  the same, and say where participants are
+ *    kvs_client sync                               make durable what was committed, by a durable
+ *                                                  commit that changes nothing
  *    kvs_client fill DIR N                         put N keys in one commit, print the version
  *    kvs_client overwrite KEY N                    N commits of KEY, 64 of them under way
  *    kvs_client seq KEY N                          the same, one after the other
@@ -85,6 +87,11 @@ static int fence(flux_t *h, int argc, char **argv)
 static int ranked_fence(flux_t *h, int argc, char **argv)
 {
     return fence_at(h, argv[0], argc - 1, argv + 1);
+}
+
+static int sync_store(flux_t *h, int argc, char **argv)
+{
+    return committed(flux_kvs_commit_durable(h, NULL, NULL), true);
 }
 
 static int fill(flux_t *h, int argc, char **argv)
@@ -295,7 +302,7 @@ int main(int argc, char **argv)
     } modes[] = {
         {"fence", 2, fence},        {"fence-at", 3, ranked_fence}, {"fill", 2, fill},
         {"overwrite", 2, windowed}, {"seq", 2, one_by_one},        {"raw", 2, raw},
-        {"noise", 2, noise},        {"append", 2, append},
+        {"noise", 2, noise},        {"append", 2, append},         {"sync", 0, sync_store},
     };
 
     for (size_t i = 0; argc > 1 && i < sizeof(modes) / sizeof(modes[0]); i++) {

@@ -134,6 +134,7 @@ struct km_commit_change {
     uint64_t version; /* the version of the new root */
     uint8_t root[BLOBREF_DIGEST_MAX];
     bool changed; /* false: no transaction was applied, the root is the old one */
+    bool early;   /* its root is visible, and commits wait until it is durable */
 };
 
 static struct commit *enqueue(struct km_ns *ns, const flux_msg_t *msg, const struct kvs_ns_req *q,
@@ -185,18 +186,23 @@ static void no_memory(struct km_ns *ns, const flux_msg_t *msg)
     flux_respond_error(ns->h, msg, ENOMEM, "the master is out of memory for a commit");
 }
 
-static void respond_outcome(struct km_ns *ns, const flux_msg_t *req, const struct km_outcome *o)
+static void respond_root(struct km_ns *ns, const flux_msg_t *req, uint64_t version,
+                         const uint8_t *digest)
 {
-    struct kvs_root root = {.version = o->version};
+    struct kvs_root root = {.version = version};
     uint8_t buf[KVS_ROOT_WIRE_MAX];
 
-    if (o->errnum) {
-        flux_respond_error(ns->h, req, o->errnum, "%s", o->text);
-        return;
-    }
     snprintf(root.ns, sizeof(root.ns), "%s", ns->name);
-    blobref_format(ns->k->blobref, o->root, root.ref);
+    blobref_format(ns->k->blobref, digest, root.ref);
     flux_respond_raw(ns->h, req, buf, kvs_root_encode(&root, buf));
+}
+
+static void respond_outcome(struct km_ns *ns, const flux_msg_t *req, const struct km_outcome *o)
+{
+    if (o->errnum)
+        flux_respond_error(ns->h, req, o->errnum, "%s", o->text);
+    else
+        respond_root(ns, req, o->version, o->root);
 }
 
 /* The same commit has arrived again while it is in progress: all its requests get its outcome. */
@@ -267,26 +273,32 @@ static void take_numbered(struct km_ns *ns, const flux_msg_t *msg, const struct 
     }
 }
 
-/* The outcome of a commit with the root of now, which is the same for all commits of a root
- * change.  NULL without memory. */
-static struct km_outcome *newest_outcome(struct km_ns *ns)
+/* The outcome of a commit, which is the same for all commits of a root change: the root of now,
+ * unless that change was visible early, since newer roots may not be durable.  NULL without
+ * memory. */
+static struct km_outcome *good_outcome(struct km_ns *ns, const struct km_commit_change *ch)
 {
     struct km_outcome *o = ns->commit->outcome;
+    bool early = ch && ch->early;
+    uint64_t version = early ? ch->version : ns->version;
+    const uint8_t *root = early ? ch->root : ns->root;
 
-    if (o && o->version == ns->version && memcmp(o->root, ns->root, sizeof(o->root)) == 0)
+    if (o && o->version == version && memcmp(o->root, root, sizeof(o->root)) == 0)
         return km_once_ref(o);
     if (!(o = km_once_outcome(0, NULL)))
         return NULL;
-    o->version = ns->version;
-    memcpy(o->root, ns->root, sizeof(o->root));
+    o->version = version;
+    memcpy(o->root, root, sizeof(o->root));
     km_once_unref(ns->commit->outcome);
     ns->commit->outcome = km_once_ref(o);
     return o;
 }
 
-static void end_numbered(struct km_ns *ns, const struct commit *c)
+static void end_numbered(struct km_ns *ns, const struct km_commit_change *ch,
+                         const struct commit *c)
 {
-    struct km_outcome *o = c->errnum ? km_once_outcome(c->errnum, c->err.text) : newest_outcome(ns);
+    struct km_outcome *o =
+        c->errnum ? km_once_outcome(c->errnum, c->err.text) : good_outcome(ns, ch);
 
     km_once_end(ns->commit->once, c->sender, c->number, o);
     km_once_unref(o);
@@ -318,24 +330,27 @@ static void commit_txn(const struct commit *c, const void **txn, size_t *len)
         km_fence_txn(c->fence, txn, len);
 }
 
-static void answer(struct km_ns *ns, const struct commit *c, const flux_msg_t *req)
+static void answer(struct km_ns *ns, const struct km_commit_change *ch, const struct commit *c,
+                   const flux_msg_t *req)
 {
     if (c->errnum)
         flux_respond_error(ns->h, req, c->errnum, "%s", c->err.text);
+    else if (ch && ch->early) /* as in good_outcome() */
+        respond_root(ns, req, ch->version, ch->root);
     else
         km_ns_respond_root(ns, req);
 }
 
-static void commit_end(struct km_ns *ns, struct commit *c)
+static void commit_end(struct km_ns *ns, const struct km_commit_change *ch, struct commit *c)
 {
     if (c->number)
-        end_numbered(ns, c);
+        end_numbered(ns, ch, c);
     if (c->fence)
         km_fence_done(ns, c->fence, c->errnum, c->err.text);
     else
-        answer(ns, c, c->req);
+        answer(ns, ch, c, c->req);
     for (size_t i = 0; i < c->nagain; i++)
-        answer(ns, c, c->again[i]);
+        answer(ns, ch, c, c->again[i]);
     commit_free(ns, c);
 }
 
@@ -355,7 +370,7 @@ void km_commit_change_done(struct km_ns *ns, struct km_commit_change *ch, int er
             c->errnum = errnum;
             errmsg_set(&c->err, "%s", error);
         }
-        commit_end(ns, c);
+        commit_end(ns, ch, c);
     }
     free(ch);
 }
@@ -372,8 +387,11 @@ bool km_commit_change_early(struct km_ns *ns, struct km_commit_change *ch)
         if (c->durable && c->errnum == 0)
             left = true;
         else
-            commit_end(ns, c);
+            commit_end(ns, ch, c);
     }
+    ch->early = true;
+    ch->version = ns->version;
+    memcpy(ch->root, ns->root, sizeof(ch->root));
     return left;
 }
 
@@ -476,7 +494,7 @@ static void stall_over(struct km_load_wait *w)
         struct commit *c = list_entry(list_first(&ns->commit->queue), struct commit, node);
         c->errnum = w->errnum;
         errmsg_set(&c->err, "%s", w->error);
-        commit_end(ns, c);
+        commit_end(ns, NULL, c);
     }
     km_ns_poke(ns);
 }
@@ -631,7 +649,7 @@ static bool may_change(struct km_ns *ns)
         struct commit *c = list_entry(n, struct commit, node);
         c->errnum = errnum;
         c->err = err;
-        commit_end(ns, c);
+        commit_end(ns, NULL, c);
     }
     return false;
 }
@@ -722,9 +740,9 @@ void km_commit_shut(struct km_ns *ns, int errnum, const char *why)
         if (errnum && c->req) { /* km_fence_shut() has ended its fence */
             c->errnum = errnum;
             errmsg_set(&c->err, "%s", why);
-            answer(ns, c, c->req);
+            answer(ns, NULL, c, c->req);
             for (size_t i = 0; i < c->nagain; i++)
-                answer(ns, c, c->again[i]);
+                answer(ns, NULL, c, c->again[i]);
         }
         commit_free(ns, c);
     }

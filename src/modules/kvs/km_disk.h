@@ -145,7 +145,7 @@ void km_keep_stats(const struct km_keep *kp, struct km_keep_stats *st);
 
 /* kvs.sync=interval: make the root of the change visible before its row is durable, and answer its
  * commits, except the durable ones.  True: there are durable commits; km_commit_change_done()
- * answers them. */
+ * answers them, with this root. */
 bool km_commit_change_early(struct km_ns *ns, struct km_commit_change *ch);
 /* The change is done (errnum 0), or was undone. */
 void km_commit_change_done(struct km_ns *ns, struct km_commit_change *ch, int errnum,

@@ -13,8 +13,9 @@
  *
  * "Done" means that the new root is visible, and that the commits are answered.  A commit that asks
  * for durability (flux_kvs_commit_durable()) is answered when its row is durable, with either
- * setting.  With kvs.sync=interval the row of such a commit is sent at once, after the rows that
- * wait.
+ * setting, and is told the version of this row, since newer ones may be visible and not durable.
+ * With kvs.sync=interval the row of such a commit is sent at once, after the rows that wait; if it
+ * changes nothing, it is answered when these are durable.
  *
  * Invariants:
  *  1. With kvs.sync=commit a change is done when its row is durable, and changes end in the order
@@ -300,10 +301,15 @@ void km_keep_change(struct km_keep *kp, struct km_commit_change *ch, uint64_t ve
         return;
     }
     if (version == 0) {
-        if (d->interval)
-            row_durable(kp, w); /* the changes before it are done, although their rows wait */
-        else
+        /* With kvs.sync=interval the changes before it are done, although their rows wait; but what
+         * a durable commit has found there may be in one of these rows. */
+        if (!d->interval || km_commit_change_early(kp->ns, ch)) {
+            if (d->interval)
+                km_keep_flush(kp);
             rows_pass(kp);
+        } else {
+            row_durable(kp, w);
+        }
         return;
     }
     w->held = true;
