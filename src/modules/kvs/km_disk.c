@@ -30,12 +30,10 @@
  */
 #include "config.h"
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "km_disk.h"
-#include "libflux/paths.h"
 #include "libsettings/settings.h"
 
 #define QUEUE_MAX (32u * 1024 * 1024)
@@ -81,11 +79,6 @@ static void req_done(struct kvs_storage_req *q)
     r->done(r);
 }
 
-static bool is_write(const struct km_disk_req *r)
-{
-    return r->req.op >= KVS_STORAGE_CREATE && r->req.op <= KVS_STORAGE_CHECKPOINT;
-}
-
 /* False: no room, or no write may be sent. */
 static bool send(struct km_disk *d, struct km_disk_req *r)
 {
@@ -101,7 +94,7 @@ static bool send(struct km_disk *d, struct km_disk_req *r)
 void km_disk_submit(struct km_disk *d, struct km_disk_req *r)
 {
     r->d = d;
-    r->write = is_write(r);
+    r->write = kvs_storage_is_write(r->req.op);
     r->req.done = req_done;
     list_init(&r->node);
     if (!list_empty(&d->waiting) || !send(d, r))
@@ -198,7 +191,7 @@ void km_disk_fail(struct km_disk *d, int errnum, const char *error)
     write_failed(d, errnum, &err);
 }
 
-static void fd_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+static void ready_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     struct km_disk *d = arg;
 
@@ -210,9 +203,7 @@ static void fd_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
  * was none within `ms` milliseconds. */
 static bool km_disk_wait(struct km_disk *d, int ms)
 {
-    struct pollfd p = {.fd = d->drv->fd(d->s), .events = POLLIN};
-
-    if (poll(&p, 1, ms) != 1)
+    if (!km_driver_wait(d->drv, d->s, ms))
         return false;
     d->drv->dispatch(d->s);
     dispatched(d);
@@ -305,8 +296,7 @@ static int open_file(struct km_disk *d, errmsg_t *err)
 
     if (!(d->s = d->drv->create(d->dir, d->k->hash, QUEUE_MAX, err)))
         return -1;
-    d->w =
-        flux_fd_watcher_create(flux_get_reactor(d->k->h), d->drv->fd(d->s), FLUX_POLLIN, fd_cb, d);
+    d->w = km_driver_watch(d->drv, d->s, flux_get_reactor(d->k->h), ready_cb, d);
     if (!d->w || !(r = calloc(1, sizeof(*r))))
         return errmsg_fail(err, ENOMEM, "out of memory to keep the store in '%.150s'", d->dir);
     flux_watcher_start(d->w);
@@ -330,7 +320,7 @@ static void loaded(void *arg, const struct kvs_storage_driver *drv, const errmsg
 
 static int load_driver(struct km_disk *d, errmsg_t *err)
 {
-    char *path = flux_path_module("content-sqlite", err);
+    char *path = km_driver_find(err);
 
     if (!path)
         return -1;

@@ -1,4 +1,5 @@
-/* km_driver.c - load the driver of the store in a thread, and hand the driver to the module.
+/* km_driver.c - load the driver of the store in a thread, hand the driver to the module, and wait
+ * for what it has executed.
  *
  * Invariants:
  *  1. The thread accesses only this object; the module reads the result after the thread has ended.
@@ -11,9 +12,11 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "libflux/paths.h"
 #include "libservice/errand.h"
 #include "libutil/filetrust.h"
 
@@ -62,6 +65,11 @@ static void done(void *arg)
     l->loaded(l->arg, l->drv, &l->err);
 }
 
+char *km_driver_find(errmsg_t *err)
+{
+    return flux_path_module("content-sqlite", err);
+}
+
 km_driver_t *km_driver_load(flux_reactor_t *r, const char *path,
                             void (*loaded)(void *arg, const struct kvs_storage_driver *drv,
                                            const errmsg_t *err),
@@ -90,4 +98,17 @@ void km_driver_destroy(km_driver_t *l)
     free(l->path);
     free(l);
     errno = saved;
+}
+
+flux_watcher_t *km_driver_watch(const struct kvs_storage_driver *drv, kvs_storage_t *s,
+                                flux_reactor_t *r, flux_watcher_f cb, void *arg)
+{
+    return flux_fd_watcher_create(r, drv->fd(s), FLUX_POLLIN, cb, arg);
+}
+
+bool km_driver_wait(const struct kvs_storage_driver *drv, kvs_storage_t *s, int ms)
+{
+    struct pollfd p = {.fd = drv->fd(s), .events = POLLIN};
+
+    return poll(&p, 1, ms) == 1;
 }

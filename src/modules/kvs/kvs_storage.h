@@ -78,6 +78,11 @@ enum kvs_storage_op {
     KVS_STORAGE_RESUME,
 };
 
+static inline bool kvs_storage_is_write(enum kvs_storage_op op)
+{
+    return op >= KVS_STORAGE_CREATE && op <= KVS_STORAGE_CHECKPOINT;
+}
+
 /* An object to be stored, or (data NULL) deleted or loaded. */
 struct kvs_storage_obj {
     const uint8_t *digest;
