@@ -2,8 +2,8 @@
  *
  * Only those that the scenario has set (sim_config.attrs: name, value, name, value..., NULL) are
  * there, and those by which barriers and fences that may have lost a participant end after two
- * seconds, and not after a minute.  "statedir" is listed, but cannot be asked for alone: it tells
- * the job module to be durable, and does not make the key-value store write files.
+ * seconds, and not after a minute.  "statedir" is listed, but without a disk it cannot be asked for
+ * alone: it tells the job module to be durable, and does not make the key-value store write files.
  */
 #include "config.h"
 #include <errno.h>
@@ -34,7 +34,8 @@ static void get_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
     if (flux_request_decode(h, req, &attr_name_schema, &a, &owner) < 0)
         return;
-    a.value = strcmp(a.name, "statedir") != 0 ? value_of(attrs, a.name) : NULL;
+    if (strcmp(a.name, "statedir") != 0 || e->broker->sim->disk)
+        a.value = value_of(attrs, a.name);
     if (!a.value)
         a.value = value_of(defaults, a.name);
     if (a.value) {

@@ -20,17 +20,20 @@
 #include "sim.h"
 
 const struct scenario *const scenarios[] = {
-    &scenario_bringup, &scenario_routing, &scenario_events,   &scenario_barrier, &scenario_kvs,
-    &scenario_history, &scenario_log,     &scenario_shutdown, &scenario_return,  &scenario_live,
-    &scenario_heal,    &scenario_apart,   &scenario_commit,   &scenario_many,    &scenario_launch,
-    &scenario_jobs,    &scenario_feed,    &scenario_streams,  &scenario_parted,  NULL,
+    &scenario_bringup, &scenario_routing,  &scenario_events,
+    &scenario_barrier, &scenario_kvs,      &scenario_history,
+    &scenario_log,     &scenario_shutdown, &scenario_return,
+    &scenario_live,    &scenario_heal,     &scenario_apart,
+    &scenario_commit,  &scenario_many,     &scenario_launch,
+    &scenario_jobs,    &scenario_feed,     &scenario_streams,
+    &scenario_parted,  &scenario_disk,     NULL,
 };
 
 /* Those at the end take longer, and are run only when they are asked for by name. */
 static bool apart(const struct scenario *sc)
 {
     return sc == &scenario_jobs || sc == &scenario_feed || sc == &scenario_streams ||
-           sc == &scenario_parted;
+           sc == &scenario_parted || sc == &scenario_disk;
 }
 
 struct options {
@@ -91,6 +94,8 @@ static const struct {
     {"wrong-pause", PLANT_WRONG_PAUSE, &scenario_streams},
     {"old-step", PLANT_OLD_STEP, &scenario_streams},
     {"wrong-key", PLANT_WRONG_KEY, &scenario_streams},
+    {"early", PLANT_EARLY, &scenario_disk},
+    {"lies", PLANT_LIES, &scenario_disk},
 };
 #define NPLANTS (sizeof(plants) / sizeof(plants[0]))
 
@@ -293,7 +298,7 @@ static int usage(FILE *f)
         "      no-dependency, no-limit, lost-twice; with --scenario=commit commit-twice; with\n"
         "      --scenario=heal event-twice, answer-twice, forget, lying, boasting, stale, zombie;\n"
         "      with --scenario=streams lost-join, double-join, lost-leave, lost-demand,\n"
-        "      wrong-pause, old-step, wrong-key\n"
+        "      wrong-pause, old-step, wrong-key; with --scenario=disk early, lies\n"
         "Scenarios:\n",
         f);
     for (size_t i = 0; scenarios[i]; i++)

@@ -432,7 +432,7 @@ void node_start(struct node *n)
     cfg.size = s->cfg.size;
     cfg.topology = s->cfg.topology;
     cfg.userid = 1000;
-    cfg.seed = s->cfg.seed;
+    cfg.seed = s->cfg.seed + s->sessions;
     cfg.heal_timeout = s->cfg.heal;
     cfg.settle = s->cfg.settle;
     cfg.fanout_max = s->cfg.fanout_max;

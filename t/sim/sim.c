@@ -266,6 +266,30 @@ bool sim_boot(sim_t *s)
     return !s->failed;
 }
 
+void sim_renew(sim_t *s)
+{
+    s->sessions++;
+    hmap_destroy(s->events);
+    if (!(s->events = hmap_create_u64(NULL)))
+        sim_fail(s, "out of memory");
+    for (uint32_t i = 0; i < s->cfg.size && !s->failed; i++) {
+        struct node *n = &s->nodes[i];
+
+        if (n->state == NODE_ON)
+            sim_fail(s, "rank %u still runs", i);
+        flux_reactor_destroy(n->reactor);
+        n->reactor = NULL;
+        n->state = NODE_OFF;
+        n->last_state = CORE_JOIN;
+        n->leaves = false;
+        n->run_at = -1;
+        n->exit_code = -1;
+        n->way = NULL;
+        n->start_at = sim_now(s) + rng_below(&s->rng, 50) * SIM_MS;
+    }
+    net_init(s);
+}
+
 void sim_describe(const flux_msg_t *msg, char *buf, size_t size)
 {
     static const char *const types[] = {[FLUX_MSG_REQUEST] = "request",

@@ -61,7 +61,10 @@ enum sim_plant {
     PLANT_LYING,        /* a broker that moves does not name all ranks below, */
     PLANT_BOASTING,     /* ... or names one that is not there */
     PLANT_STALE,        /* an earlier incarnation of a rank is accepted */
-    PLANT_ZOMBIE        /* an earlier broker of a rank still writes */
+    PLANT_ZOMBIE,       /* an earlier broker of a rank still writes */
+    /* On the disk of rank 0 (storage.c, disk.c). */
+    PLANT_EARLY, /* a commit is said to be durable before it is written */
+    PLANT_LIES   /* the disk says that it has synced, and has not */
 };
 
 /* Modules. */
@@ -189,6 +192,7 @@ struct sim_tally {
 
 struct sim {
     struct sim_config cfg;
+    unsigned sessions; /* that have been here before */
     struct rng rng;
     vclock_t *clock;
     struct node *nodes;
@@ -212,6 +216,8 @@ struct sim {
     int64_t apart_until;
     /* Broker `n` calls `of` slow, or lost: is that so?  NULL: any is. */
     void (*accused)(sim_t *s, const struct node *n, const struct chan *from, bool lost);
+    struct disk *disk;           /* of rank 0; NULL: none */
+    struct kvs_storage *storage; /* its driver, while it is there */
     bool clock_set; /* the wall clock of the root: what is on record says nothing of durations */
     struct sim_block *blocks; /* of sim_alloc() */
     bool failed;
@@ -239,6 +245,9 @@ void sim_at(sim_t *s, int64_t at, vevent_f cb, void *arg, void *data);
 void sim_start(sim_t *s);
 /* The same, and wait until all of them run.  false after a violation. */
 bool sim_boot(sim_t *s);
+/* When all brokers have ended, and nothing is on its way any more: the session is started anew, to
+ * be booted. */
+void sim_renew(sim_t *s);
 /* Longest time that one message can take on a link. */
 int64_t sim_max_delay(const sim_t *s);
 /* The broker to which this one is connected as its parent, NULL for the root. */
@@ -373,7 +382,7 @@ extern const struct scenario *const scenarios[]; /* ends with NULL */
 extern const struct scenario scenario_apart, scenario_parted, scenario_bringup, scenario_routing,
     scenario_events, scenario_barrier, scenario_kvs, scenario_history, scenario_shutdown,
     scenario_log, scenario_jobs, scenario_feed, scenario_return, scenario_heal, scenario_many,
-    scenario_live, scenario_launch, scenario_commit, scenario_streams;
+    scenario_live, scenario_launch, scenario_commit, scenario_streams, scenario_disk;
 
 /* Print the table of messages per operation beside the formula.  0, or -1 when one exceeds it. */
 int figures_print(uint32_t size, const char *topology);
