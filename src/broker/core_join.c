@@ -419,6 +419,7 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
         route_held(c, p);
         return;
     }
+    p->refused = h->below;
     join_refuse(c, p, why.text, elsewhere);
 }
 

@@ -285,8 +285,9 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
         children_gone(c);
         return;
     }
-    /* An orphan that was not welcomed here tries again, here or at another broker. */
-    tries = !p->up && topology_parent(overlay_tree(c), p->rank) != c->cfg.rank;
+    /* An orphan that was not welcomed here tries again, here or at another broker; or it ends, and
+     * what it has belonged to is not this session, or knows that it is lost. */
+    tries = !p->up && (p->refused || topology_parent(overlay_tree(c), p->rank) != c->cfg.rank);
     if (p->up)
         join_bounced(c, p);
     peer_gone(c, p, why, heal_now(c) ? &again : NULL);

@@ -75,6 +75,7 @@ struct peer {
     bool doubted; /* child: it is silent, and others are asked whether they hear it */
     bool vouched; /* child: ... and one does */
     bool deaf;    /* child: it says that it hears nothing from this broker */
+    bool refused; /* child: it is an orphan, and was refused on this connection */
     flux_msg_t *hello; /* child: a hello that cannot be answered yet */
     uint32_t asking;   /* child: number of the question whether it may join; 0: none is open */
     bool admitted;     /* child: ... and it may, this time (core_admit.c) */

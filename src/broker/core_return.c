@@ -116,7 +116,7 @@ void core_peer_back(core_t *c, enum core_plane plane, uint32_t rank)
 
     if (!p || p->rank != rank || (p->up && !p->lost && !p->gone))
         return;
-    p->lost = p->gone = false;
+    p->lost = p->gone = p->refused = false;
     p->joins = plane == CORE_RING;
     p->up = plane == CORE_RING && c->state != CORE_JOIN;
     flux_msg_destroy(p->hello);

@@ -640,6 +640,27 @@ START_TEST(refused_below)
 }
 END_TEST
 
+/* The root has died, and is started again.  A broker of the session before connects to it, and is
+ * refused: this session goes on to wait for a broker of that rank. */
+START_TEST(of_another_start)
+{
+    struct cluster *cl = cl_create(2, "chain");
+
+    cl->nodes[1].dead = true; /* the test speaks for the one before */
+    cl_start(cl);
+    core_local_ready(cl->nodes[0].core);
+    core_peer_back(cl->nodes[0].core, CORE_TREE, 1);
+    core_child_event_up(cl->nodes[0].core, 1);
+    hello(cl, 0, 1, "1", 1, true);
+    cl_pump(cl);
+    core_peer_lost(cl->nodes[0].core, CORE_TREE, 1, "it has ended");
+    cl_pump(cl);
+    ck_assert_int_eq(core_state(cl->nodes[0].core), CORE_WIRED);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "");
+    cl_free(cl);
+}
+END_TEST
+
 /* A broker that leaves takes its subtree with it, but not what has moved away. */
 START_TEST(leave)
 {
@@ -927,7 +948,7 @@ int main(void)
         before_others, again,      two_again,        refused,           tries_again,  refused_below,
         leave,         idempotent, idempotent_large, held_for_the_dead, noticed_late, closed_first,
         keys,          bad_keys,   cut_off,          leave_idempotent,  named_late,   leave_moved,
-        leave_closed};
+        leave_closed,  of_another_start};
     TCase *tc = tcase_create("core_heal");
 
     tcase_set_timeout(tc, 60);
