@@ -41,7 +41,8 @@
  * Invariants:
  *  1. An orphan connects only to ancestors of its parent, the nearest first.  So the next hop to a
  *     rank is unchanged at all brokers except its new parent and the brokers below.  The tree stays
- *     a tree, since each broker is deeper in the shape than its parent (core_spread.c).
+ *     a tree, since each broker is deeper in the shape than its parent (core_spread.c).  A child of
+ *     the root connects to that again: if only the connection was lost, it learns that it is lost.
  *  2. Between the loss of the parent and the next welcome, a broker sends only overlay.hello
  *     upwards; requests and reports are held.
  *  3. A subtree is adopted only if neither this broker nor an event (core_census.c) counts the root
@@ -74,7 +75,8 @@
  *     after its death.
  *
  * Failure: without memory, or without a living ancestor that accepts it, a broker shuts down its
- * subtree, like a broker that has lost its parent for good.
+ * subtree, like a broker that has lost its parent for good.  A child of the root that cannot connect
+ * to it within heal_timeout serves its subtree until orphan_timeout (core_overlay.c).
  */
 #include "config.h"
 #include <stdlib.h>
@@ -177,21 +179,43 @@ void heal_above_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
 
 /* --- the orphan --- */
 
+/* Is the root, its lost parent, the only broker above? */
+static bool only_root(const core_t *c)
+{
+    return json_array_size(c->above) == 1;
+}
+
+/* Return how long it looks for a parent: for the root, no longer than that waits for those below
+ * it. */
+static double patience(const core_t *c)
+{
+    bool longer = c->cfg.orphan_timeout > c->cfg.heal_timeout;
+
+    if (only_root(c) && c->cfg.orphan_timeout >= 0.)
+        longer = !longer;
+    return longer ? c->cfg.orphan_timeout : c->cfg.heal_timeout;
+}
+
 bool heal_begin(core_t *c)
 {
-    /* The first card is that of the parent. */
-    c->healing = heal_now(c) && !c->down_asked && c->above && json_array_size(c->above) > 1;
+    c->healing = heal_now(c) && !c->down_asked && c->above && json_array_size(c->above) > 0;
     if (!c->healing)
         return false;
     c->parent->up = false;
     restore_stop(c);
-    c->heal_at = 1;
+    c->heal_at = !only_root(c); /* the first card is that of the parent */
     event_moving(c);
     flux_timer_start(c->heal_timer, 0., 0.);
-    flux_timer_start(c->orphan_timer,
-                     c->cfg.orphan_timeout > c->cfg.heal_timeout ? c->cfg.orphan_timeout
-                                                                 : c->cfg.heal_timeout,
-                     0.);
+    flux_timer_start(c->orphan_timer, patience(c), 0.);
+    return true;
+}
+
+bool heal_without_root(core_t *c)
+{
+    if (!c->healing || !only_root(c))
+        return false;
+    flux_watcher_stop(c->heal_timer);
+    c->healing = false;
     return true;
 }
 
@@ -248,7 +272,7 @@ static void heal_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
     errmsg_t err;
 
     if (c->heal_at >= json_array_size(c->above))
-        c->heal_at = 1;
+        c->heal_at = !only_root(c);
     while (c->heal_at < json_array_size(c->above)) {
         json_t *o = json_array_get(c->above, c->heal_at++);
 
@@ -262,7 +286,7 @@ static void heal_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
             flux_timer_start(c->heal_timer, TRY, 0.);
             return;
         }
-        core_log(c, LOG_ERR, "rank %u cannot connect to one above its parent: %s", c->cfg.rank,
+        core_log(c, LOG_ERR, "rank %u cannot connect to a broker above it: %s", c->cfg.rank,
                  err.text);
     }
     flux_timer_start(c->heal_timer, PAUSE, 0.);
@@ -395,6 +419,9 @@ bool heal_child_lost(core_t *c, struct peer *p, enum rank_state how, const char 
     bool lives = how == RANK_LOST && (p->fresh || third_lives(c, p));
     bool heals = wait && (lives || idset_clear(wait, p->rank) == 0) && !idset_empty(wait) &&
                  idset_subtract(dead, wait) == 0;
+    /* One that connects, and is lost again before its hello, does not make those below it wait
+     * longer. */
+    bool more = heals && (!c->pending || !idset_subset(wait, c->pending));
 
     if (heals && !c->pending) {
         c->pending = wait;
@@ -402,8 +429,9 @@ bool heal_child_lost(core_t *c, struct peer *p, enum rank_state how, const char 
     } else if (heals && idset_add(c->pending, wait) < 0)
         heals = false;
     INVARIANT(4, !c->pending || idset_subset(c->pending, c->up));
-    if (heals) {
+    if (more)
         flux_timer_start(c->pending_timer, c->cfg.heal_timeout, 0.);
+    if (heals) {
         return_await(c, p, dead);
         overlay_ranks_lost(c, dead, how, c->cfg.rank, why);
     }

@@ -14,8 +14,8 @@
  *
  * Loss: the children of a lost child may connect to a broker above it (core_heal.c).  If they
  * cannot, the whole subtree is lost to the brokers above, although its members may keep running for
- * a while: a broker that has lost its parent serves its own subtree until orphan_timeout, and then
- * shuts it down.  A broker that leaves (core_leave()) sends its children to the broker above it; if
+ * a while: a child of the root, or a broker in a tree that does not heal, serves its own subtree
+ * until orphan_timeout after it has lost its parent, and then shuts it down.  A broker that leaves (core_leave()) sends its children to the broker above it; if
  * the tree does not heal, it shuts down its subtree first, in order.
  *
  * Invariants:
@@ -155,20 +155,6 @@ void overlay_ranks_lost(core_t *c, const idset_t *ranks, enum rank_state how, ui
     join_lost(c);
 }
 
-static void orphan_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
-{
-    core_t *c = arg;
-
-    if (c->healing)
-        core_log(c, LOG_ERR, "rank %u has found no parent among the brokers above: shutting down",
-                 c->cfg.rank);
-    else
-        core_log(c, LOG_ERR,
-                 "rank %u has been without its parent, rank %u, for %.0f s: shutting down",
-                 c->cfg.rank, c->parent->rank, c->cfg.orphan_timeout);
-    core_leave(c, 1, "the broker above has lost its parent");
-}
-
 /* Handle a child that is lost, or has left, with all ranks below it. */
 static void subtree_lost(core_t *c, struct peer *p, enum rank_state how, const char *why)
 {
@@ -214,6 +200,28 @@ static void neighbor_gone(core_t *c, struct peer *p, const char *why)
 {
     peer_gone(c, p, why, NULL);
     route_held(c, p);
+}
+
+static void orphan_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    core_t *c = arg;
+
+    if (heal_without_root(c)) {
+        neighbor_gone(c, c->parent, "it does not answer");
+        event_cut(c, 0);
+        if (c->cfg.orphan_timeout > c->cfg.heal_timeout)
+            flux_timer_start(c->orphan_timer, c->cfg.orphan_timeout - c->cfg.heal_timeout, 0.);
+        if (c->cfg.orphan_timeout < 0. || c->cfg.orphan_timeout > c->cfg.heal_timeout)
+            return;
+    }
+    if (c->healing)
+        core_log(c, LOG_ERR, "rank %u has found no parent among the brokers above: shutting down",
+                 c->cfg.rank);
+    else
+        core_log(c, LOG_ERR,
+                 "rank %u has been without its parent, rank %u, for %.0f s: shutting down",
+                 c->cfg.rank, c->parent->rank, c->cfg.orphan_timeout);
+    core_leave(c, 1, "the broker above has lost its parent");
 }
 
 void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char *why)

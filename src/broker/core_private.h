@@ -442,6 +442,9 @@ bool heal_can(const core_t *c); /* can subtrees move to another parent in this s
 bool heal_now(const core_t *c); /* ... and may this broker do so in its state? */
 /* Handle the loss of the parent.  Returns true if this broker looks for another one. */
 bool heal_begin(core_t *c);
+/* It has tried the root for long enough, and there is no other broker above: stop.  Returns whether
+ * that is so. */
+bool heal_without_root(core_t *c);
 void heal_next(core_t *c, const char *why); /* the ancestor that was tried cannot be reached */
 void heal_over(core_t *c, const struct control_welcome *n); /* ... has welcomed this broker */
 /* Stop the search for a parent, and fail the requests that are held. */

@@ -640,6 +640,34 @@ START_TEST(refused_below)
 }
 END_TEST
 
+/* The connection of rank 1 with the root breaks, not its process: it learns that it is lost, and
+ * ends at once, to be started again.  Those below it go on without it. */
+START_TEST(cut_from_root)
+{
+    struct cluster *cl = cl_up(4, "chain");
+    struct node *nd = &cl->nodes[1];
+
+    if (_i == 0) /* who notices first? */
+        core_peer_lost(nd->core, CORE_TREE, 0, "broken");
+    cl->nodes[0].event_link[1] = false;
+    core_peer_lost(cl->nodes[0].core, CORE_TREE, 1, "broken");
+    cl_pump(cl);
+    if (_i == 1)
+        core_peer_lost(nd->core, CORE_TREE, 0, "broken");
+    cl_sleep(cl, 0.5);
+    ck_assert_ptr_nonnull(strstr(nd->log, "the session counts it as lost"));
+    ck_assert_int_eq(core_state(nd->core), CORE_EXIT);
+    ck_assert_int_eq(core_exit_code(nd->core), 1);
+    ck_assert(!core_left_for_good(nd->core));
+    nd->dead = true;
+    expect_running(cl);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "1");
+    ck_assert_uint_eq(parent_of(cl, 0, 2), 0);
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
 /* The root has died, and is started again.  A broker of the session before connects to it, and is
  * refused: this session goes on to wait for a broker of that rank. */
 START_TEST(of_another_start)
@@ -657,6 +685,37 @@ START_TEST(of_another_start)
     cl_pump(cl);
     ck_assert_int_eq(core_state(cl->nodes[0].core), CORE_WIRED);
     expect_ranks(core_ranks_lost(cl->nodes[0].core), "");
+    cl_free(cl);
+}
+END_TEST
+
+/* The root dies: what waits for it fails, and those below it serve until orphan.timeout. */
+START_TEST(root_dies)
+{
+    struct cluster *cl = cl_up(3, "flat");
+    struct party *c = client(cl, 1);
+
+    cl_kill(cl, 0);
+    ask(c, "top.it", 0);
+    cl_sleep(cl, TIMEOUT - 1.);
+    ck_assert_uint_eq(c->n, 0);
+    cl_sleep(cl, 2.);
+    expect_answer(c, 1, EHOSTUNREACH, NULL);
+    ask(c, "top.it", 0);
+    cl_pump(cl);
+    expect_answer(c, 2, EHOSTUNREACH, NULL);
+    ck_assert_uint_eq(cl_inflight(cl), 0);
+    cl_sleep(cl, 23.);
+    ck_assert_int_eq(core_state(cl->nodes[1].core), CORE_RUN);
+    core_endpoint_remove(c->ep, 0, "");
+    party_free(c);
+    cl_sleep(cl, 2.);
+    for (uint32_t r = 1; r < 3; r++) {
+        ck_assert_int_eq(core_state(cl->nodes[r].core), CORE_EXIT);
+        ck_assert_int_eq(core_exit_code(cl->nodes[r].core), 1);
+        ck_assert(core_parent_gone(cl->nodes[r].core));
+        ck_assert_ptr_nonnull(strstr(cl->nodes[r].log, "without its parent, rank 0, for 30 s"));
+    }
     cl_free(cl);
 }
 END_TEST
@@ -912,24 +971,26 @@ START_TEST(welcome_late)
 }
 END_TEST
 
-/* The connection between ranks 0 and 1 breaks, and both live: requests from below pass the ring,
- * which they may do after some hops up the tree, until rank 0 counts their senders as lost. */
+/* The link between ranks 0 and 1 is cut, and both live: requests from below wait, and then pass the
+ * ring, which they may do after some hops up the tree; but rank 0 counts their senders as lost. */
 START_TEST(cut_off)
 {
     struct cluster *cl = cl_up(5, "chain");
     struct party *m = module(cl, 0, "top");
     struct party *c = client(cl, 4);
 
+    cl->slow[1][0] = true;
+    cl->nodes[1].deaf_to_events = true;
     core_peer_lost(cl->nodes[0].core, CORE_TREE, 1, "the connection was lost");
+    cl_sleep(cl, 1.);
     core_peer_lost(cl->nodes[1].core, CORE_TREE, 0, "the connection was lost");
     cl_pump(cl);
     ask(c, "top.it", 0);
-    cl_pump(cl);
-    ck_assert_uint_eq(m->n, 1);
-    answer(m, 0, 0, 0, "1");
-    cl_pump(cl);
-    expect_answer(c, 1, 0, NULL);
-    cl_sleep(cl, TIMEOUT + 1.);
+    cl_sleep(cl, TIMEOUT - 0.5);
+    ck_assert_uint_eq(c->n, 0);
+    cl_sleep(cl, 1.);
+    ck_assert_uint_eq(m->n, 0);
+    expect_answer(c, 1, EHOSTUNREACH, "the session counts rank 4 as lost");
     expect_ranks(core_ranks_lost(cl->nodes[0].core), "1-4");
     ask(c, "top.it", 0);
     cl_pump(cl);
@@ -948,13 +1009,14 @@ int main(void)
         before_others, again,      two_again,        refused,           tries_again,  refused_below,
         leave,         idempotent, idempotent_large, held_for_the_dead, noticed_late, closed_first,
         keys,          bad_keys,   cut_off,          leave_idempotent,  named_late,   leave_moved,
-        leave_closed,  of_another_start};
+        leave_closed,  root_dies,  of_another_start};
     TCase *tc = tcase_create("core_heal");
 
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, healing, NULL);
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
         tcase_add_test(tc, tests[i]);
+    tcase_add_loop_test(tc, cut_from_root, 0, 2);
     tcase_add_loop_test(tc, welcome_late, 0, 2);
     tcase_add_loop_test(tc, older_events, 0, 2);
     tcase_add_loop_test(tc, chance, 0, 60);
