@@ -471,12 +471,12 @@ static int meet_above(boot_t *b, const struct transport *t, core_t *core,
     uint32_t rank = topology_parent(topo, b->rank);
     struct boot_card card;
 
-    if ((!parent->absent && !b->again && !b->ops->keeps) || rank == 0)
+    if ((!parent->absent && !b->again && !b->ops->keeps) || rank == FLUX_NODEID_ROOT)
         return 0;
     if (add_ancestor(core, rank, parent, err) < 0)
         return -1;
-    for (unsigned n = 1; rank != 0; n++) {
-        rank = n < ABOVE_MAX ? topology_parent(topo, rank) : 0;
+    for (unsigned n = 1; rank != FLUX_NODEID_ROOT; n++) {
+        rank = n < ABOVE_MAX ? topology_parent(topo, rank) : FLUX_NODEID_ROOT;
         if (find(b, t, rank, &card, NULL) == 0 && add_ancestor(core, rank, &card, err) < 0)
             return -1;
     }

@@ -758,7 +758,7 @@ static int bring_up(struct broker *b, errmsg_t *err)
     snprintf(path, sizeof(path), "%s/local", boot_rankdir(b->boot));
     snprintf(b->uri, sizeof(b->uri), "local://%s", path);
     flux_log_set_source(core_handle(b->core), "broker");
-    if (cc.rank == 0 && boot_listed(b->boot) &&
+    if (core_is_root(b->core) && boot_listed(b->boot) &&
         !(roster = boot_roster_create(boot_listed(b->boot), attrs_get(b->attrs, "statedir"), err)))
         return -1;
     if (!(b->add = boot_add_create(b->core, boot_launcher(b->boot), roster)))

@@ -756,7 +756,7 @@ int overlay_init(core_t *c)
         if (!overlay_child_add(c, topology_child_at(c->topo, me, i)))
             return -1;
     }
-    if (me > 0) {
+    if (!core_is_root(c)) {
         if (!(c->parent = calloc(1, sizeof(*c->parent))))
             return -1;
         overlay_peer_init(c->parent, topology_parent(c->topo, me), CORE_TREE);
@@ -766,7 +766,7 @@ int overlay_init(core_t *c)
     if (!(c->up = idset_create()) || !(c->lost = idset_create()) ||
         !(c->unreported = idset_create()) ||
         !(c->orphan_timer = flux_timer_create(c->r, orphan_cb, c)) ||
-        (me == 0 && !(c->map = sessmap_create(c->cfg.size))) ||
+        (core_is_root(c) && !(c->map = sessmap_create(c->cfg.size))) ||
         !(c->down_timer = flux_timer_create(c->r, down_timer_cb, c)))
         return -1;
     return 0;
