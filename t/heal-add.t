@@ -108,17 +108,25 @@ fails "ranks are kept" "$FLUX" overlay add "$net.7"
 like "$err" "host $net.7 is rank 5 of the session already" "... for hosts that are not there, too"
 ok "the session ends again" end_session
 
-# One key for all, so that neighbors of one host are connected by UNIX sockets, and rank 0 the parent.
+# One key for all, so that neighbors of one host are connected by UNIX sockets, and fewer hosts: rank
+# 0 is the parent of a host that is added, and another one begins before its parent.
 mv conf.lua long.lua
-sed 's/key.%r/key.0/; s/kary:2/flat/' long.lua >conf.lua
+conf conf.lua "$net.[2-3]"
+sed -i 's/key.%r/key.0/' conf.lua
 rm -r state
-session
-ok "a session with one key" wait_until 30 up_is "3 of 6 up: 0-2; absent: 3-5"
-fails "a host that was not added" stranger "$net.5" --set=boot.rank=3
-like "$err" "host $net.5 has not been added to the session" "... is refused by rank 0 itself"
-"$FLUX" overlay add "$net.5" >added
-begin 3 --set=boot.host="$net.5"
-ok "... and joins when it was added" wait_until 30 up_is "4 of 6 up: 0-3; absent: 4-5"
+begin 1
+begin 0 --statedir="$PWD/state" sh -c 'exec cat fifo'
+ok "a session with one key" wait_until 30 up_is "2 of 6 up: 0-1; absent: 2-5"
+fails "a host that was not added" stranger "$net.4" --set=boot.rank=2
+like "$err" "host $net.4 has not been added to the session" "... is refused by rank 0 itself"
+"$FLUX" overlay add "$net.[4-7]" >added
+begin 5 --set=boot.host="$net.7"
+ok "one whose parent has not begun joins" wait_until 30 up_is "3 of 6 up: 0-1,5; absent: 2-4"
+ok "... above it" wait_until 30 below 5 0
+begin 2 --set=boot.host="$net.4"
+ok "the parent joins, too" wait_until 30 up_is "4 of 6 up: 0-2,5; absent: 3-4"
+"$FLUX" overlay restore >moved
+ok "... and gets its child" wait_until 30 below 5 2
 ok "that session ends" end_session
 mv long.lua conf.lua
 
@@ -128,11 +136,11 @@ refused() {
         --statedir="$PWD/state" --set=boot.rank=0 --set=modules=log true
     like "$err" "$2" "... is told"
 }
-conf wrong.lua "$net.[2-4],$net.9"
+conf wrong.lua "$net.[2-3],$net.9"
 refused "another host in the file at a rank that was given away" \
-    "state/hosts:1: host $net.5 was added as rank 3, but session.hosts has $net.9 in its place" wrong.lua
+    "state/hosts:1: host $net.4 was added as rank 2, but session.hosts has $net.9 in its place" wrong.lua
 echo "some 3" >>state/hosts
-refused "a list of hosts that cannot be read" "state/hosts:2: expected 'RANK HOST'"
+refused "a list of hosts that cannot be read" "state/hosts:5: expected 'RANK HOST'"
 conf wrong.lua "$net.[2-4]" "size = 2,"
 refused "a size below the number of hosts" "session.size is 2; expected a number from 3 .*to 65536" wrong.lua
 conf wrong.lua "$net.[2-4]"
