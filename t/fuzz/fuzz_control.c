@@ -1,10 +1,10 @@
 /* fuzz_control.c - control messages of neighbors into a core: who joins, moves, is lost, and with
- * which public keys.
+ * which public keys; and the events by which rank 0 tells the changes of the session map.
  *
  * The first byte chooses the root of 15 brokers, or one inside the tree.  A line of the rest is
  * "cRM JSON" (message M, a letter, of the table of those that children send, from rank R, a
- * hexadecimal digit), "pM JSON" (from the parent), "lR" (that neighbor is lost) or "bR" (that rank
- * connects as a child).
+ * hexadecimal digit), "pM JSON" (from the parent), "eM JSON" (event M of `events`, from the
+ * parent), "lR" (that neighbor is lost) or "bR" (that rank connects as a child).
  */
 #include "config.h"
 #include <errno.h>
@@ -153,6 +153,25 @@ static uint32_t neighbor(const struct world *w, char c)
     return rank >= 0 && rank < SIZE && (uint32_t)rank != core_rank(w->core) ? (uint32_t)rank : SIZE;
 }
 
+static const char *const events[] = {"overlay.up",    "overlay.down", "overlay.moved",
+                                     "overlay.state", "overlay.run",  "overlay."};
+
+static void event(struct world *w, size_t number, const char *json)
+{
+    flux_msg_t *msg;
+
+    if (number >= sizeof(events) / sizeof(events[0]) || core_rank(w->core) == 0 ||
+        !w->here[w->parent])
+        return;
+    MUST((msg = flux_msg_create(FLUX_MSG_EVENT, events[number])) != NULL);
+    flux_msg_set_term(msg, FLUX_TERM_FIRST);
+    flux_msg_set_seq(msg, core_event_seq(w->core) + 1);
+    flux_msg_set_cred(msg, 0, FLUX_ROLE_BROKER);
+    if (json[0])
+        MUST(flux_msg_set_json(msg, json) == 0);
+    core_link_input(w->core, CORE_TREE, w->parent, msg);
+}
+
 static const char *body(const char *text)
 {
     return text[0] == ' ' ? text + 1 : "";
@@ -165,6 +184,10 @@ static void line(struct world *w, const char *s)
         rank < SIZE && topology_is_ancestor(core_topology(w->core), core_rank(w->core), rank);
     int m = s[0] == 'p' ? s[1] - 'a' : s[0] == 'c' && s[1] ? s[2] - 'a' : 0;
 
+    if (s[0] == 'e' && s[1] >= 'a') {
+        event(w, (size_t)(s[1] - 'a'), body(s + 2));
+        return;
+    }
     if (rank == SIZE || m < 0)
         return;
     if (s[0] == 'c' && child && w->here[rank] && m < CONTROL_NUP) {

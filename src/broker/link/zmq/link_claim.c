@@ -159,11 +159,12 @@ static struct link_attempt to_attempt(const uint8_t *b)
     return (struct link_attempt){get_u32(b), get_u32(b + 4)};
 }
 
-static bool parse_id(zmq_msg_t *id, enum core_plane *plane, uint32_t *rank, struct link_attempt *at)
+bool link_parse_id(const void *data, size_t len, enum core_plane *plane, uint32_t *rank,
+                   struct link_attempt *at)
 {
-    const uint8_t *b = zmq_msg_data(id);
+    const uint8_t *b = data;
 
-    if (zmq_msg_size(id) != LINK_ID_SIZE || (b[0] != 'T' && b[0] != 'R'))
+    if (len != LINK_ID_SIZE || (b[0] != 'T' && b[0] != 'R'))
         return false;
     *plane = b[0] == 'R' ? CORE_RING : CORE_TREE;
     *rank = get_u32(b + 1);
@@ -178,7 +179,7 @@ struct link_peer *link_identify(link_t *l, zmq_msg_t *id, zmq_msg_t *frame)
     struct link_peer *p;
     uint32_t rank;
 
-    if (!parse_id(id, &plane, &rank, &at)) {
+    if (!link_parse_id(zmq_msg_data(id), zmq_msg_size(id), &plane, &rank, &at)) {
         turn_away(l, id, frame, "it is not a broker", "it does not identify itself as a broker");
         return NULL;
     }
@@ -224,10 +225,9 @@ static void child_event_up(struct link_peer *p)
 }
 
 /* "\1up.RANK.ATTEMPT", where ATTEMPT has 16 hexadecimal digits. */
-static bool parse_subscription(zmq_msg_t *frame, uint32_t *rank, struct link_attempt *at)
+bool link_parse_subscription(const void *frame, size_t len, uint32_t *rank, struct link_attempt *at)
 {
-    const char *data = zmq_msg_data(frame);
-    size_t len = zmq_msg_size(frame);
+    const char *data = frame;
     uint8_t bin[sizeof(*at)];
     char topic[40], *dot;
 
@@ -254,7 +254,7 @@ void link_take_subscription(link_t *l, zmq_msg_t *frame)
     struct link_peer *p;
     uint32_t rank;
 
-    if (!parse_subscription(frame, &rank, &at))
+    if (!link_parse_subscription(zmq_msg_data(frame), zmq_msg_size(frame), &rank, &at))
         return;
     if (drop_outdated(l, link_inbound(l, CORE_TREE, rank), at))
         return;

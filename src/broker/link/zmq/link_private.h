@@ -222,6 +222,11 @@ void link_out_stop(link_t *l);    /* close all sockets */
 void link_out_destroy(link_t *l); /* free all peers */
 
 /* link_claim.c */
+/* Read a routing id, and a subscription that is a claim.  False: it is neither. */
+bool link_parse_id(const void *data, size_t len, enum core_plane *plane, uint32_t *rank,
+                   struct link_attempt *at);
+bool link_parse_subscription(const void *frame, size_t len, uint32_t *rank,
+                             struct link_attempt *at);
 /* Return the peer that has sent this frame, or NULL after refusing it. */
 struct link_peer *link_identify(link_t *l, zmq_msg_t *id, zmq_msg_t *frame);
 /* Take a subscription: to all events, or to the topic by which a child shows that it gets them. */
