@@ -1,5 +1,5 @@
-/* fuzz_hello.c - what a stranger says first: the first messages of a local connection, routing ids and
- * subscriptions of ZeroMQ connections, and the dialog over ssh.
+/* fuzz_hello.c - what a stranger says first: the first messages of a local connection, routing ids
+ * and subscriptions of ZeroMQ connections, and the dialog over ssh.
  *
  * The first byte chooses which of these the rest is.  What can be written must be read as it was.
  */
