@@ -75,8 +75,8 @@
  *     after its death.
  *
  * Failure: without memory, or without a living ancestor that accepts it, a broker shuts down its
- * subtree, like a broker that has lost its parent for good.  A child of the root that cannot connect
- * to it within heal_timeout serves its subtree until orphan_timeout (core_overlay.c).
+ * subtree, like a broker that has lost its parent for good.  A child of the root that cannot
+ * connect to it within heal_timeout serves its subtree until orphan_timeout (core_overlay.c).
  */
 #include "config.h"
 #include <stdlib.h>

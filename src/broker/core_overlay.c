@@ -15,8 +15,9 @@
  * Loss: the children of a lost child may connect to a broker above it (core_heal.c).  If they
  * cannot, the whole subtree is lost to the brokers above, although its members may keep running for
  * a while: a child of the root, or a broker in a tree that does not heal, serves its own subtree
- * until orphan_timeout after it has lost its parent, and then shuts it down.  A broker that leaves (core_leave()) sends its children to the broker above it; if
- * the tree does not heal, it shuts down its subtree first, in order.
+ * until orphan_timeout after it has lost its parent, and then shuts it down.  A broker that leaves
+ * (core_leave()) sends its children to the broker above it; if the tree does not heal, it shuts
+ * down its subtree first, in order.
  *
  * Invariants:
  *  1. `up` and `lost` are disjoint.  The sets of the root are authoritative for the session.

@@ -29,7 +29,7 @@ int lflux_set_attribute(lua_State *L, flux_stream_t *s)
     return lflux_true(L);
 }
 
-/* Push the value of an attribute that is no text.  false: this writer has none, or of another
+/* Push the value of an attribute that is not a text.  false: this writer has none, or of another
  * type. */
 static bool push_numbers(lua_State *L, flux_stream_t *s, uint32_t writer, const char *key)
 {

@@ -52,8 +52,9 @@ int flux_stream_put_attr(flux_stream_t *s, const char *var, const char *name, co
     if (key_make(s, var, name, key, err) < 0)
         return -1;
     if (block_find(s->vars, key))
-        return errmsg_fail(err, EEXIST, "step %" PRIu64 " of stream '%s' has attribute '%s' already",
-                           s->step, s->name, key);
+        return errmsg_fail(err, EEXIST,
+                           "step %" PRIu64 " of stream '%s' has attribute '%s' already", s->step,
+                           s->name, key);
     if (!(copy = strdup(value)) || (!s->attrs && !(s->attrs = hmap_create_str(free))) ||
         hmap_put(s->attrs, key, copy) < 0) {
         free(copy);
