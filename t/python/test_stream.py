@@ -805,6 +805,31 @@ gc.collect()
             self.assertEqual(found["variables"][0]["attributes"], {"units": "K"})
             self.assertEqual(found["attributes"], {"title": "heat"})
 
+    def test_drop(self):
+        """a step that has no room is dropped; a writer limits the queue of its readers"""
+        for transport in ("ring", "tcp"):
+            with self.h.stream_writer("py.drop", depth=1) as out:
+                with self.h.stream_reader("py.drop", depth=100, transport=transport) as steps:
+                    out.put("n", b"0")
+                    out.end_step()
+                    out.put("n", b"1")
+                    self.assertRaises(TimeoutError, out.end_step, 0.0)
+                    out.drop_step()
+                    out.put("n", b"2")
+                    self.assertFalse(out.end_step_later())
+                    out.put("n", b"3")
+                    out.drop_step()
+                    self.assertEqual(bytes(steps.begin_step(timeout=60)["n"]), b"0")
+                    steps.end_step()
+                    out.wait_step(60)
+                    step = steps.begin_step(timeout=60)
+                    self.assertEqual((step.number, bytes(step["n"])), (out.step - 2, b"2"))
+                    steps.end_step()
+                    out.put("n", b"4")
+                    out.end_step(60)
+                    step = steps.begin_step(timeout=60)
+                    self.assertEqual((step.number, bytes(step["n"])), (out.step - 1, b"4"))
+
     @contextlib.contextmanager
     def leaves(self, exception, by_handle=False):
         """a thread writes 3 steps, and an exception leaves the `with` of its stream, or handle"""

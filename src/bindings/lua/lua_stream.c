@@ -189,9 +189,9 @@ static double open_timeout(lua_State *L)
 
 static int writer_open(lua_State *L)
 {
-    static const char *const names[] = {"rank",   "size",    "readers",    "keep",
-                                        "evict",  "timeout", "transforms", "transport",
-                                        "secure", "share",   NULL};
+    static const char *const names[] = {"rank",      "size",   "readers", "keep",
+                                        "depth",     "evict",  "timeout", "transforms",
+                                        "transport", "secure", "share",   NULL};
     struct flux_stream_opts opts;
 
     lflux_check_options(L, 3, names);
@@ -200,6 +200,7 @@ static int writer_open(lua_State *L)
                                   .size = (uint32_t)option_number(L, 3, "size", UINT32_MAX),
                                   .readers = (uint32_t)option_number(L, 3, "readers", UINT32_MAX),
                                   .keep = (uint32_t)option_number(L, 3, "keep", UINT32_MAX),
+                                  .depth = (uint32_t)option_number(L, 3, "depth", UINT32_MAX),
                                   .evict = option_number(L, 3, "evict", HUGE_VAL),
                                   .transforms = option_text(L, 3, "transforms"),
                                   .transport = option_text(L, 3, "transport"),

@@ -66,8 +66,8 @@ int lflux_attribute(lua_State *L, flux_stream_t *s)
     }
     if (errno == EINVAL) {
         uint32_t last = rank == FLUX_STREAM_ALL ? flux_stream_writers(s) : rank + 1;
-        const char *key = var ? lua_pushfstring(L, "@%s/%s", var, name)
-                              : lua_pushfstring(L, "@%s", name);
+        const char *key =
+            var ? lua_pushfstring(L, "@%s/%s", var, name) : lua_pushfstring(L, "@%s", name);
 
         for (uint32_t w = rank == FLUX_STREAM_ALL ? 0 : rank; w < last; w++) {
             if (push_numbers(L, s, w, key))

@@ -386,6 +386,7 @@ int flux_stream_define(flux_stream_t *s, const char *format, errmsg_t *err);
 int flux_stream_end_step(flux_stream_t *s, double timeout, errmsg_t *err);
 int flux_stream_end_step_async(flux_stream_t *s, errmsg_t *err);
 int flux_stream_wait_step(flux_stream_t *s, double timeout, errmsg_t *err);
+int flux_stream_drop_step(flux_stream_t *s, errmsg_t *err);
 int flux_stream_drain(flux_stream_t *s, double timeout, errmsg_t *err);
 uint64_t flux_stream_step(const flux_stream_t *s);
 uint64_t flux_stream_epoch(const flux_stream_t *s);

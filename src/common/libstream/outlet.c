@@ -774,6 +774,7 @@ outlet_t *outlet_create(const struct outlet_opts *opts, errmsg_t *err)
     o->evict = opts->evict;
     o->knock = opts->knock > 0. ? opts->knock : KNOCK;
     o->keep = opts->keep;
+    o->depth = opts->depth;
     if (o->keep > LANE_SLOTS / 2)
         errmsg_fail(err, EINVAL, "a stream keeps at most %d steps", LANE_SLOTS / 2);
     else if (memory_open(o, opts->space > 0 ? opts->space : SPACE, err) == 0) {

@@ -47,7 +47,9 @@ struct outlet_opts {
     double evict;             /* seconds without progress after which a reader that blocks the
                                  writer is evicted; 0: never */
     double knock;             /* seconds within which a connection has to knock; 0: 2 */
-    uint32_t keep; /* number of steps, at most LANE_SLOTS / 2, that are kept for later readers */
+    uint32_t keep;  /* number of steps, at most LANE_SLOTS / 2, that are kept for later readers */
+    uint32_t depth; /* maximum number of steps in the queue of a reader that is in no group, if it
+                     * asks for more; 0: as many as it asks for */
     struct outlet_far_opts far;
 };
 

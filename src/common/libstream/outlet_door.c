@@ -157,6 +157,8 @@ int outlet_enter(outlet_t *o, struct outlet_conn *c)
 {
     if (c->want.bytes > o->size / QUEUE_PART)
         c->want.bytes = o->size / QUEUE_PART;
+    if (o->depth > 0 && c->want.depth > o->depth && c->want.group[0] == '\0')
+        c->want.depth = o->depth;
     return c->want.size > 0           ? outlet_team_enter(o, c)
            : c->want.group[0] != '\0' ? outlet_group_enter(o, c)
                                       : 0;

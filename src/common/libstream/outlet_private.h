@@ -131,6 +131,7 @@ struct outlet {
     hmap_t *awaits;            /* groups of the members that outlet_await() awaits, by number */
     struct outlet_step **kept; /* the last `keep` steps, in a ring */
     uint32_t keep;
+    uint32_t depth;         /* as in outlet_opts */
     uint64_t nkept;         /* ever */
     struct outlet_pin *pin; /* of the next steps; NULL: nothing is pinned */
     uint64_t npins;         /* ever */

@@ -67,7 +67,8 @@ struct flux_stream_opts {
     uint32_t keep;
     /* Reader: the policy when the queue is full: "block", "drop-oldest", "drop-newest", "latest" or
      * "sample:K" ("block"); maximum number of steps in the queue (1024); maximum of their bytes, if
-     * there are more than 2 steps (64 MiB).  There is a queue for each writer. */
+     * there are more than 2 steps (64 MiB).  There is a queue for each writer, which may limit it:
+     * writers have the option `depth`, too, for readers that are in no group. */
     const char *policy;
     uint32_t depth;
     uint64_t bytes;
@@ -291,6 +292,12 @@ int flux_stream_end_step_async(flux_stream_t *s, errmsg_t *err);
  * is paused, resumed or removed.  Closing the stream waits for the step at most 10 seconds, and
  * then gives it up. */
 int flux_stream_wait_step(flux_stream_t *s, double timeout, errmsg_t *err);
+/* Writer: leave out the step, whose number no step has then: what was put is forgotten.  So a
+ * program that must not wait drops a step for which readers have no room (ETIMEDOUT of
+ * flux_stream_end_step() with a timeout of 0).  Readers of several writers pass over a step that
+ * not all of them have.  0, or -1 with an error message and EINVAL (a reader) or ECANCELED (the
+ * stream was removed). */
+int flux_stream_drop_step(flux_stream_t *s, errmsg_t *err);
 /* Writer: wait until members of groups have ended all steps that were given to groups, at most
  * `timeout` seconds (< 0: no limit).  When the stream is closed, waiting steps are given to members
  * at once; a step that a member does not end afterwards is lost.  0, or -1 with an error message

@@ -122,7 +122,8 @@ int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
     char digits[2 * KNOCK_KEY_LEN + 1];
     char host[256] = "";
     char far[FAR_ADDR_MAX];
-    struct outlet_opts o = {.key = key, .evict = opts->evict, .keep = opts->keep};
+    struct outlet_opts o = {
+        .key = key, .evict = opts->evict, .keep = opts->keep, .depth = opts->depth};
     struct stream_way way;
     struct stream_write w = {.name = s->name,
                              .rank = opts->rank,
@@ -717,6 +718,17 @@ int stream_writer_end(flux_stream_t *s, double timeout, errmsg_t *err)
         outlet_pin_commit(s->out);
     if (s->placed)
         outlet_commit(s->out, block_size(s->vars));
+    stream_writer_next(s);
+    return stream_writer_report(s, err);
+}
+
+int flux_stream_drop_step(flux_stream_t *s, errmsg_t *err)
+{
+    if (s->mode != FLUX_STREAM_WRITE)
+        return errmsg_fail(err, EINVAL, "stream '%s' was opened for reading", s->name);
+    if (!s->pending) /* else the thread of that step has the outlet, and this one no place there */
+        outlet_abort(s->out);
+    s->copied_pin = 0;
     stream_writer_next(s);
     return stream_writer_report(s, err);
 }

@@ -600,6 +600,7 @@ class Handle:
         size: int = 0,
         evict: float = 0.0,
         keep: int = 0,
+        depth: int = 0,
         readers: int = 0,
         timeout: Optional[float] = 30.0,
         transport: Optional[str] = None,
@@ -610,14 +611,15 @@ class Handle:
         """Open a stream for writing: as writer `rank` of a group of `size` (0: as `stream_rank()`).
 
         `evict`: give up readers that make it wait for as many seconds without releasing a step (0:
-        never). `keep`: steps kept for readers that come later. `readers`: wait for as many, at most
+        never). `keep`: steps kept for readers that come later. `depth`: the largest number of steps
+        that wait for a reader, whatever it asks for (0: no limit). `readers`: wait for as many, at most
         `timeout` seconds. `transport`: "auto", "tcp" or "ring"; `secure`: encrypt TCP, and
         `share`: share one connection with others between the same hosts, whatever the session does.
         `transforms`: files in Lua and shared objects, separated by "|", which change each step
         before it is published (flux-stream(3)).
         """
         options: Dict[str, Any] = {"rank": rank, "size": size, "evict": evict, "keep": keep}
-        options.update(readers=readers, timeout=timeout, transport=transport)
+        options.update(depth=depth, readers=readers, timeout=timeout, transport=transport)
         options.update(secure=secure, share=share, transforms=transforms)
         return StreamWriter(self, name, options)
 

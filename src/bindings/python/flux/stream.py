@@ -378,6 +378,14 @@ class StreamWriter(_Stream):
             raise
         self._data.clear()
 
+    def drop_step(self) -> None:
+        """Leave out the step: what was put is forgotten, and no step has its number."""
+        err = ffi.new("errmsg_t *")
+        pointer = self._pointer()
+        self._data.clear()
+        if lib.flux_stream_drop_step(pointer, err) < 0:
+            fail_with(err)
+
     def end_step_later(self) -> bool:
         """Publish the step without waiting: False if it is pending, and published when readers have room.
 
