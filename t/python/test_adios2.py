@@ -1,6 +1,10 @@
 """Streams by the call names of adios2: in a session of 2 brokers."""
 
+import contextlib
 import errno
+import os
+import subprocess
+import tempfile
 import threading
 import unittest
 
@@ -91,6 +95,125 @@ class Adios2Test(Case):
         thread.join()
         self.assertEqual(seen, [0, 1, 2])
 
+    def test_queue(self):
+        """a writer that discards waits for nobody; a limit of the writer holds for readers"""
+        from flux.adios2 import IO, Stream
+
+        io = IO()
+        io.set_parameters(
+            {"QueueLimit": 2, "QueueFullPolicy": "Discard", "RendezvousReaderCount": 0}
+        )
+        plain = IO()
+        plain.set_parameter("QueueLimit", 100)
+        with Stream(io, "ad.q", "w") as out, Stream(plain, "ad.q", "r") as s:
+            for n in range(10):
+                out.begin_step()
+                out.write("n", n)
+                out.write_attribute("last", n)
+                out.end_step()
+            self.assertEqual(out.current_step(), 10)
+            for n in (0, 1):
+                s.begin_step(timeout=60.0)
+                self.assertEqual((s.read("n"), s.read_attribute("last")), (n, n))
+                s.end_step()
+            out.begin_step()
+            out.write("n", 10)
+            out.end_step()
+            s.begin_step(timeout=60.0)
+            self.assertEqual((s.current_step(), s.read("n"), s.read_attribute("last")), (10, 10, 9))
+        for wrong in ({"QueueFullPolicy": "Often"}, {"QueueLimit": -1}):
+            io = IO()
+            io.set_parameters(wrong)
+            self.assertRaises(ValueError, Stream, io, "ad.q", "w")
+
+    def test_blocks(self):
+        """blocks of writers, attributes, and what is not there"""
+        from flux.adios2 import Adios, Stream
+
+        io = Adios().declare_io("blocks")
+        io.set_parameter("RendezvousReaderCount", 0)
+        a = io.define_attribute("units", "K", "T")
+        self.assertEqual((a.name(), a.type(), a.data_string()), ("T/units", "string", "K"))
+        self.assertEqual(io.inquire_attribute("units", "T").data_string(), "K")
+        io.define_attribute("range", [0.5, 1.5])
+        self.assertEqual(io.inquire_attribute("range").type(), "double")
+        self.assertEqual(io.available_attributes("T"), {"units": {"Type": "string", "Value": "K"}})
+        outs = [Stream(io, "ad.bl", "w", Comm(rank, 2)) for rank in range(2)]
+        with Stream("ad.bl", "r") as s:
+            for rank, out in enumerate(outs):
+                out.begin_step()
+                self.assertEqual(out.inquire_attribute("units", "T").data_string(), "K")
+                out.write("T", numpy.arange(2.0) + rank, [4], [2 * rank], [2])
+                if rank == 1:
+                    out.write("n", 5)
+                out.end_step()
+            self.assertIs(next(s), s)
+            one, two = s.all_blocks_info("T")[0]
+            self.assertEqual((one["Start"], one["Count"], one["Shape"]), ("0", "2", "4"))
+            self.assertEqual((two["Start"], two["BlockID"], two["IsValue"]), ("2", "1", "0"))
+            self.assertEqual(s.all_blocks_info("n")[0][0]["IsValue"], "1")
+            self.fails(errno.ENOENT, s.all_blocks_info, "nope")
+            found = s.inquire_attribute("range")
+            self.assertEqual((found.data().tolist(), found.single_value()), ([0.5, 1.5], False))
+            self.assertIsNone(s.inquire_attribute("nope"))
+            self.assertEqual(
+                s.available_attributes()["range"], {"Type": "double", "Value": "[0.5, 1.5]"}
+            )
+            v = s.inquire_variable("T")
+            self.assertEqual((v.sizeof(), v.steps(), v.selection_size()), (8, 1, 4))
+            v.set_step_selection([0, 1])
+            self.assertRaises(NotImplementedError, v.set_step_selection, [0, 2])
+            self.assertRaises(NotImplementedError, s.read, "T", step_selection=[0, 2])
+            self.assertRaises(NotImplementedError, v.add_operation, "zfp")
+            self.assertRaisesRegex(NotImplementedError, "ad.bl", s.num_steps)
+            for out in outs:
+                out.close()
+            self.assertRaises(StopIteration, next, s)
+        self.assertRaises(NotImplementedError, io.open, "ad.bl", "r")
+        for mode in ("a", "rra"):
+            self.assertRaises(NotImplementedError, Stream, "ad.bl", mode)
+        self.assertTrue(io.remove_attribute("range"))
+        self.assertFalse(io.remove_attribute("range"))
+
+    def test_file(self):
+        """a recording has steps, which are selected"""
+        from flux.adios2 import FileReader, Stream
+
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "ad.rec")
+
+            def write():
+                with contextlib.suppress(ValueError), Stream("ad.f", "w") as s:
+                    for n in s.steps(4):
+                        s.write("T", numpy.arange(3.0) + 10 * s.current_step(), [3], [0], [3])
+                        s.write("n", s.current_step())
+                        s.write("text", f"step {s.current_step()}")
+                        s.write_attribute("units", "K", "T")
+                        if s.current_step() == 3:
+                            raise ValueError("the last step is not ended")
+
+            thread = threading.Thread(target=write)
+            thread.start()
+            record = subprocess.run(
+                ["flux", "stream", "record", "ad.f", path], stderr=subprocess.PIPE, timeout=60
+            )
+            thread.join()
+            self.assertIn(b"rank 0 of the writers has failed in step 3", record.stderr)
+            with FileReader(path) as f:
+                self.assertEqual((f.num_steps(), f.read("n")), (3, 0))
+                self.assertEqual(f.read("n", step_selection=[1, 2]).tolist(), [1, 2])
+                self.assertEqual(f.read("text", step_selection=[0, 2]), ["step 0", "step 1"])
+                self.assertEqual(
+                    f.read("T", [1], [2], step_selection=[1, 2]).tolist(), [11, 12, 21, 22]
+                )
+                self.fails(errno.ERANGE, f.read, "n", step_selection=[2, 2])
+                self.assertEqual(f.read_attribute("units", "T"), "K")
+                self.assertEqual(sorted(f.available_variables()), ["T", "n", "text"])
+                self.assertEqual([s.read("n") for s in f], [0, 1, 2])
+                self.assertEqual([s.read("n") for s in f.steps()], [])
+            f.close()
+            self.fails(errno.ECANCELED, f.read, "n")
+
     def test_steps(self):
         """begin_step and end_step; parameters; what goes wrong"""
         from flux.adios2 import Adios, StepStatus, Stream
@@ -135,5 +258,5 @@ class Adios2Test(Case):
         io.set_parameter("OpenTimeoutSecs", 0.1)
         self.assertRaises(TimeoutError, Stream, io, "ad.c", "w")
         self.assertRaises(TimeoutError, Stream, io, "ad.c", "r")
-        self.assertRaises(ValueError, Stream, "ad.c", "a")
+        self.assertRaises(ValueError, Stream, "ad.c", "x")
         self.assertRaises(TypeError, Stream, "ad.c")

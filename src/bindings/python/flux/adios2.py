@@ -11,8 +11,9 @@ with Stream("heat", "r") as s:
         part = s.read("T", [0, 0], [10, 100])
 
 Each stream is one of Flux (flux.stream) in the session of the environment, so `flux stream` shows it, and
-programs in other languages read it. What streams do not have, such as engines, transports and operators, can
-be named, and has no effect. An attribute is a variable of each step, whose name begins with "@".
+programs in other languages read it. `FileReader` reads a file of `flux stream record`, also without a session.
+Engines and transports can be named, and have no effect. What streams cannot do, such as operators, or several
+steps in one read, is NotImplementedError. An attribute is one of the stream (flux_stream_put_attr(3)).
 """
 
 import enum
@@ -23,10 +24,10 @@ import numpy
 
 from .errors import FluxError, make_error
 from .handle import Handle
-from .stream import Step, StreamReader, StreamWriter, is_failure
+from .stream import Recording, Step, StreamReader, StreamWriter, is_failure
 from .stream import Variable as _Found
 
-__all__ = ["Adios", "IO", "StepStatus", "Stream", "Variable"]
+__all__ = ["Adios", "Attribute", "FileReader", "IO", "StepStatus", "Stream", "Variable"]
 
 _TYPES = {
     "f32": "float",
@@ -48,6 +49,44 @@ class StepStatus(enum.Enum):
     OtherError = 3
 
 
+def _type_name(kind: str) -> str:
+    """The name that adios2 has for a type of elements."""
+    return _TYPES.get(kind) or f"{'u' if kind[0] == 'u' else ''}int{kind[1:]}_t"
+
+
+class Attribute:
+    """An attribute, and its value."""
+
+    def __init__(self, name: str, content: Any) -> None:
+        self._name = name
+        self._content = content
+
+    def name(self) -> str:
+        """Its name."""
+        return self._name
+
+    def single_value(self) -> bool:
+        """Is it a text or a number, and not a list?"""
+        return isinstance(self._content, str) or numpy.ndim(self._content) == 0
+
+    def type(self) -> str:
+        """The type of its value, such as "string" or "double"."""
+        if self._content is None:
+            return ""
+        kind = numpy.asarray(self._content).dtype
+        if kind.kind in "US":
+            return "string"
+        return _type_name(f"{'f' if kind.kind == 'f' else kind.kind}{8 * kind.itemsize}")
+
+    def data(self) -> Any:
+        """Its value, if that is not a text."""
+        return numpy.asarray(self._content)
+
+    def data_string(self) -> Any:
+        """Its value, a text, or a list of texts."""
+        return self._content if isinstance(self._content, (str, list)) else str(self._content)
+
+
 class Variable:
     """A variable: what is known of it, and what the next read of it selects."""
 
@@ -66,10 +105,35 @@ class Variable:
         """The type of its elements, such as "double" or "int32_t"; "" before it was written."""
         if self._found is None:
             return ""
-        kind = self._found.type
-        return _TYPES.get(kind) or f"{'u' if kind[0] == 'u' else ''}int{kind[1:]}_t"
+        return _type_name(self._found.type)
 
-    def shape(self) -> List[int]:
+    def sizeof(self) -> int:
+        """The bytes of an element; 0 before it was written."""
+        return self._found.elem if self._found is not None else 0
+
+    def steps(self) -> int:
+        """A variable of a step has one."""
+        return 1
+
+    def block_id(self) -> int:
+        """The writer whose piece is read, if one was selected; else 0."""
+        return self._block or 0
+
+    def selection_size(self) -> int:
+        """The number of elements of the selection."""
+        return int(numpy.prod(self.count(), dtype=int))
+
+    def set_step_selection(self, step_selection: Sequence[int]) -> None:
+        """Several steps are not read at once."""
+        _only_this_step(step_selection)
+
+    def add_operation(self, *_operation: Any) -> int:
+        """Operators, such as compression, are not there."""
+        raise NotImplementedError(f"variable {self._name}: streams have no operators")
+
+    add_operation_string = add_operation
+
+    def shape(self, _step: Any = None) -> List[int]:
         """The shape of the global array; [] of a value."""
         if self._found is None:
             return list(self._shape)
@@ -100,11 +164,23 @@ class Variable:
         self._block = block_id
 
 
-class IO:
-    """Parameters of streams.
+def _only_this_step(step_selection: Any) -> None:
+    if step_selection is not None and len(step_selection) > 0 and list(step_selection) != [0, 1]:
+        raise NotImplementedError(
+            "a step of a stream is read after begin_step(), and several one after the other: "
+            "FileReader selects steps of a recording"
+        )
 
-    "QueueLimit" and "QueueFullPolicy" ("Discard") of readers; "RendezvousReaderCount" (1), for which
-    a writer waits when it opens the stream; "OpenTimeoutSecs", how long either waits (no limit).
+
+class IO:
+    """Parameters of streams, and their variables and attributes.
+
+    "QueueLimit": how many steps wait for a reader at most (0: 2, or more in 64 MiB; a limit of the
+    writer holds for all readers). "QueueFullPolicy": "Block" or "Discard", which drops the oldest
+    step of a reader, or, of a writer, the new step; writers that write a stream together decide that
+    each by itself, and readers get the steps that all have published. "RendezvousReaderCount" (1),
+    for which a writer waits when it opens the stream; "OpenTimeoutSecs", how long either waits (no
+    limit).
     """
 
     def __init__(self, name: str = "") -> None:
@@ -112,6 +188,7 @@ class IO:
         self._engine = ""
         self._parameters: Dict[str, str] = {}
         self._variables: Dict[str, Variable] = {}
+        self._attributes: Dict[str, Attribute] = {}
 
     def set_engine(self, name: str) -> None:
         """Name an engine."""
@@ -158,6 +235,51 @@ class IO:
         """One that was defined."""
         return self._variables.get(name)
 
+    def remove_variable(self, name: str) -> bool:
+        """Forget one; False if it was not defined."""
+        return self._variables.pop(name, None) is not None
+
+    def remove_all_variables(self) -> None:
+        """Forget all."""
+        self._variables.clear()
+
+    def define_attribute(
+        self, name: str, content: Any = None, variable_name: str = "", separator: str = "/"
+    ) -> Attribute:
+        """An attribute, which streams that are written with this IO get with their next step."""
+        attribute = Attribute(_key(name, variable_name, separator), content)
+        self._attributes[attribute.name()] = attribute
+        return attribute
+
+    def inquire_attribute(
+        self, name: str, variable_name: str = "", separator: str = "/"
+    ) -> Optional[Attribute]:
+        """One that was defined."""
+        return self._attributes.get(_key(name, variable_name, separator))
+
+    def remove_attribute(self, name: str) -> bool:
+        """Forget one; False if it was not defined."""
+        return self._attributes.pop(name, None) is not None
+
+    def remove_all_attributes(self) -> None:
+        """Forget all."""
+        self._attributes.clear()
+
+    def available_attributes(
+        self, variable_name: str = "", separator: str = "/"
+    ) -> Dict[str, Dict[str, str]]:
+        """Those that were defined, with their types and values as texts."""
+        before = _key("", variable_name, separator)
+        return {
+            name[len(before) :]: {"Type": a.type(), "Value": str(a._content)}
+            for name, a in self._attributes.items()
+            if name.startswith(before)
+        }
+
+    def open(self, name: str, mode: Any, comm: Any = None) -> "Stream":
+        """The engine of adios2 is not there; its Stream is."""
+        raise NotImplementedError(f"open {name} with Stream(io, name, mode, comm), not as an engine")
+
     def _lower(self) -> Dict[str, str]:
         return {key.lower(): value for key, value in self._parameters.items()}
 
@@ -165,17 +287,23 @@ class IO:
         text = self._lower().get("opentimeoutsecs")
         return {"timeout": None if text is None else float(text)}
 
+    def _discards(self) -> bool:
+        policy = self._lower().get("queuefullpolicy", "Block")
+        if policy.lower() not in ("block", "discard"):
+            raise ValueError(f"QueueFullPolicy is Block or Discard, not {policy}")
+        return policy.lower() == "discard"
+
+    def _queue(self) -> Dict[str, Any]:
+        limit = int(self._lower().get("queuelimit", 0))
+        if limit < 0:
+            raise ValueError(f"QueueLimit is a number of steps, or 0, not {limit}")
+        return {"depth": limit, **self._opening()}
+
     def _writing(self) -> Dict[str, Any]:
-        return {"readers": int(self._lower().get("rendezvousreadercount", 1)), **self._opening()}
+        return {"readers": int(self._lower().get("rendezvousreadercount", 1)), **self._queue()}
 
     def _reading(self) -> Dict[str, Any]:
-        lower = self._lower()
-        options = self._opening()
-        if int(lower.get("queuelimit", 0)) > 0:
-            options["depth"] = int(lower["queuelimit"])
-        if lower.get("queuefullpolicy", "").lower() == "discard":
-            options["policy"] = "drop-oldest"
-        return options
+        return {"policy": "drop-oldest" if self._discards() else None, **self._queue()}
 
 
 class Adios:
@@ -210,8 +338,14 @@ class Stream:
             raise TypeError("a stream has a name, a mode, and perhaps a communicator")
         name, mode = str(rest[0]), rest[1]
         comm = rest[2] if len(rest) > 2 else comm
+        if mode in ("a", "rra"):
+            raise NotImplementedError(
+                f"stream '{name}': mode {mode} is for files; FileReader reads a recording of a "
+                "stream, and a writer that is started again continues its stream with mode w"
+            )
         if mode not in ("w", "r"):
             raise ValueError(f"a stream has no mode '{mode}', only w and r")
+        discards = io._discards()
         self._io = io
         self._name = name
         self._mode = mode
@@ -221,8 +355,9 @@ class Stream:
         self._status = StepStatus.NotReady
         self._begun = False
         self._index = -1
-        self._attributes: Dict[str, Any] = {}
-        self._handle = Handle()
+        self._discards = discards and mode == "w"
+        self._attributes: Dict[str, Any] = {}  # that were put
+        self._handle: Optional[Handle] = Handle()
         try:
             if mode == "w":
                 rank, size = (0, 1) if comm is None else (comm.Get_rank(), comm.Get_size())
@@ -242,6 +377,17 @@ class Stream:
             if self._out is not None:
                 self._out.fail()
         self.close()
+
+    def __next__(self) -> "Stream":
+        """End the step that was begun, if there is one, and begin the next one."""
+        if self._out is not None:
+            raise RuntimeError("a writer has to say how many steps it writes")
+        if self._begun:
+            self.end_step()
+        if self.begin_step() is not StepStatus.OK:
+            raise StopIteration
+        self._index += 1
+        return self
 
     def __repr__(self) -> str:
         return f"<flux.adios2.Stream {self._name!r}, mode {self._mode}>"
@@ -282,13 +428,33 @@ class Stream:
     def end_step(self) -> None:
         """Publish the step, or release it."""
         if self._out is not None:
-            for name, value in self._attributes.items():
-                self._put(name, value, [], [])
-            self._out.end_step()
+            self._put_attributes()
+            self._publish(self._out)
         elif self._in is not None:
             self._step = None
             self._in.end_step()
         self._begun = False
+
+    def _put_attributes(self) -> None:
+        """Put attributes that are new, or have another value: they are pinned."""
+        assert self._out is not None
+        for name, attribute in self._io._attributes.items():
+            content = attribute._content
+            known = self._attributes.get(name)
+            if content is None or (type(known) is type(content) and numpy.array_equal(known, content)):
+                continue
+            self._put("@" + name, content, [], [], pinned=True)
+            self._attributes[name] = content
+
+    def _publish(self, out: StreamWriter) -> None:
+        if not self._discards:
+            out.end_step()
+            return
+        try:
+            out.end_step(0.0)
+        except TimeoutError:  # readers have no room: this step is not for them
+            self._attributes.clear()  # those of it are put again
+            out.drop_step()
 
     def step_status(self) -> StepStatus:
         """What the last `begin_step()` returned."""
@@ -320,12 +486,19 @@ class Stream:
             if self._begun:
                 self.end_step()
 
+    def num_steps(self) -> int:
+        """The number of steps: only a recording has one."""
+        raise NotImplementedError(
+            f"stream '{self._name}': the number of steps is not known before its end; FileReader "
+            "knows that of a recording"
+        )
+
     def __iter__(self) -> Iterator["Stream"]:
-        return self.steps()
+        return self if self._out is None else self.steps()
 
     def close(self) -> None:
         """End the step, if one was begun, and leave the stream."""
-        if self._handle.closed:
+        if self._handle is None or self._handle.closed:
             return
         try:
             if self._begun and self._out is not None:
@@ -339,7 +512,14 @@ class Stream:
 
     # -- writing --
 
-    def _put(self, name: str, content: Any, shape: Sequence[int], start: Sequence[int]) -> None:
+    def _put(
+        self,
+        name: str,
+        content: Any,
+        shape: Sequence[int],
+        start: Sequence[int],
+        pinned: bool = False,
+    ) -> None:
         assert self._out is not None
         if isinstance(content, str):
             data: Any = memoryview(content.encode()).cast("c") if content else memoryview(b"")
@@ -350,7 +530,11 @@ class Stream:
         if len(shape) > 0:
             self._out.put(name, data, shape=list(shape), offset=list(start))
         else:
-            self._out.put(name, data)
+            self._out.put(name, data, pinned=pinned)
+
+    def define_variable(self, name: str) -> Variable:
+        """A variable of the IO, to be written."""
+        return self._io.define_variable(name)
 
     def write(
         self,
@@ -368,6 +552,8 @@ class Stream:
         """
         if self._out is None:
             raise make_error(errno.EINVAL, f"stream '{self._name}' was opened for reading")
+        if operations:
+            raise NotImplementedError(f"stream '{self._name}' has no operators for variable {name}")
         if isinstance(name, Variable):
             shape, (start, count), name = name._shape, name._selection, name._name
         if len(count) > 0 and not isinstance(content, str):
@@ -380,7 +566,7 @@ class Stream:
         """Set an attribute of the stream, or of a variable: of this step, and all that follow."""
         if self._out is None:
             raise make_error(errno.EINVAL, f"stream '{self._name}' was opened for reading")
-        self._attributes[_attribute(name, variable_name, separator)] = content
+        self._io.define_attribute(name, content, variable_name, separator)
 
     # -- reading --
 
@@ -414,6 +600,7 @@ class Stream:
         Of a global array all of it, or the box that begins at `start`, of the shape `count`; with
         `block_id`, or of what is not global, what the writer of this rank (0) has put.
         """
+        _only_this_step(step_selection)
         if isinstance(name, Variable):
             if len(start) == 0 and len(count) == 0:
                 start, count = name._selection
@@ -438,8 +625,10 @@ class Stream:
         start: Sequence[int] = (),
         count: Sequence[int] = (),
         block_id: Optional[int] = None,
+        step_selection: Any = None,
     ) -> None:
         """The same, into an array of NumPy."""
+        _only_this_step(step_selection)
         plain = buffer.flags.c_contiguous and buffer.dtype.isnative
         if plain and not isinstance(name, Variable) and block_id is None:
             found = self._find(name)
@@ -472,21 +661,68 @@ class Stream:
                 result[name] = {"Type": v.type() or "char", "Shape": shape, "SingleValue": single}
         return result
 
+    def all_blocks_info(self, name: str) -> List[List[Dict[str, str]]]:
+        """Of a variable of the step: for each step (this one) what each writer has of it.
+
+        Texts, as adios2 has them: "Start", "Count", "BlockID", "WriterID", "Step", "Shape",
+        "IsValue" and "IsReverseDims". The ranges of values ("Min", "Max") are not known.
+        """
+        step = self._current()
+        blocks = []
+        for writer in range(self._in.writers if self._in is not None else 0):
+            found = self._find(name, writer)
+            if found is None:
+                continue
+            shape = found.shape if found.is_global else ()
+            places = [("Start", found.offset), ("Count", found.count), ("Shape", shape)]
+            info = {what: ",".join(map(str, numbers)) for what, numbers in places}
+            info.update(BlockID=str(writer), WriterID=str(writer), Step=str(step.number))
+            info["IsValue"] = "0" if found.count else "1"
+            info["IsReverseDims"] = "1" if found.columns else "0"
+            blocks.append(info)
+        if not blocks:
+            raise make_error(errno.ENOENT, f"step {step.number} of stream '{self._name}' has no {name}")
+        return [blocks]
+
     def available_attributes(
         self, variable_name: str = "", separator: str = "/"
     ) -> Dict[str, Dict[str, str]]:
         """The names of the attributes, with their types and values as texts."""
-        before = _attribute("", variable_name, separator)
+        if self._out is not None:
+            return self._io.available_attributes(variable_name, separator)
+        before = "@" + _key("", variable_name, separator)
         result: Dict[str, Dict[str, str]] = {}
-        for name in self._current().variables():
-            if name.startswith(before):
-                v = Variable(name, self._find(name, 0))
-                result[name[len(before) :]] = {"Type": v.type(), "Value": str(self.read(name))}
+        step = self._current()
+        for writer in range(self._in.writers if self._in is not None else 0):
+            for key in step.variables(writer) + step.pinned(writer):
+                name = key[len(before) :]
+                if key.startswith(before) and name not in result:
+                    a = Attribute(name, step._value(key, writer))
+                    result[name] = {"Type": self._attribute_type(key, writer), "Value": str(a._content)}
         return result
+
+    def _attribute_type(self, key: str, writer: int) -> str:
+        found = self._find(key, writer)
+        return "string" if found is None or found.type == "bytes" else _type_name(found.type)
+
+    def inquire_attribute(
+        self, name: str, variable_name: str = "", separator: str = "/"
+    ) -> Optional[Attribute]:
+        """An attribute, or None."""
+        if self._out is not None:
+            return self._io.inquire_attribute(name, variable_name, separator)
+        key = _key(name, variable_name, separator)
+        try:
+            return Attribute(key, self._current().attribute(key))
+        except FluxError as e:
+            if e.errno != errno.ENOENT:
+                raise
+        return None
 
     def read_attribute(self, name: str, variable_name: str = "", separator: str = "/") -> Any:
         """The value of an attribute."""
-        return self.read(_attribute(name, variable_name, separator), block_id=0)
+        value = self._current().attribute(_key(name, variable_name, separator))
+        return numpy.asarray(value) if isinstance(value, list) else value
 
     def read_attribute_string(
         self, name: str, variable_name: str = "", separator: str = "/"
@@ -495,5 +731,108 @@ class Stream:
         return str(self.read_attribute(name, variable_name, separator))
 
 
-def _attribute(name: str, variable: str, separator: str) -> str:
-    return f"@{variable}{separator}{name}" if variable else f"@{name}"
+class FileReader(Stream):
+    """A recording (`flux stream record`): all of its steps, in any order, also without a session.
+
+    Without `step_selection`, what is read is of the step that `begin_step()`, or a loop over the
+    reader, has begun, or else of the first one.
+    """
+
+    def __init__(self, path: Any, comm: Any = None) -> None:  # pylint: disable=super-init-not-called
+        self._in: Optional[Recording] = Recording(path)  # type: ignore[assignment]
+        self._name = str(path)
+        self._mode = "rra"
+        self._io = IO()
+        self._out = None
+        self._handle = None
+        self._step: Optional[Step] = None
+        self._status = StepStatus.NotReady
+        self._begun = False
+        self._index = -1
+        self._next = 0
+        self._attributes = {}
+
+    def _record(self) -> Recording:
+        if self._in is None:
+            raise make_error(errno.ECANCELED, f"recording {self._name} was closed")
+        assert isinstance(self._in, Recording)
+        return self._in
+
+    def num_steps(self) -> int:
+        """The number of steps."""
+        return len(self._record())
+
+    def begin_step(self, *, timeout: float = -1.0) -> StepStatus:
+        """Begin the next step; nothing waits."""
+        if self._begun:
+            return StepStatus.OtherError
+        record = self._record()
+        if self._next >= len(record):
+            self._status = StepStatus.EndOfStream
+            return self._status
+        self._at(self._next)
+        self._next += 1
+        self._begun = True
+        self._status = StepStatus.OK
+        return self._status
+
+    def _at(self, index: int) -> Step:
+        record = self._record()
+        number = record.numbers[index]
+        if self._step is None or self._step.number != number:
+            self._step = record.begin_step(number)
+        assert self._step is not None
+        return self._step
+
+    def _current(self) -> Step:
+        return self._step if self._begun and self._step is not None else self._at(0)
+
+    def end_step(self) -> None:
+        """Release the step."""
+        self._begun = False
+        self._step = None
+        self._record().end_step()
+
+    def read(
+        self,
+        name: Union[str, Variable],
+        start: Sequence[int] = (),
+        count: Sequence[int] = (),
+        block_id: Optional[int] = None,
+        step_selection: Any = None,
+    ) -> Any:
+        """A variable: see `Stream.read()`. With `step_selection`, [first, count], of these steps, one
+        after the other in the first dimension of the array (of values and texts: in a list)."""
+        if step_selection is None or len(step_selection) == 0:
+            return super().read(name, start, count, block_id)
+        if self._begun:
+            raise RuntimeError(f"recording {self._name}: a step was begun, and others are selected")
+        first, number = (int(n) for n in step_selection)
+        if first < 0 or number < 1 or first + number > self.num_steps():
+            text = f"steps {first} to {first + number - 1} are not among the {self.num_steps()}"
+            raise make_error(errno.ERANGE, f"recording {self._name}: {text}")
+        parts = []
+        for index in range(first, first + number):
+            self._at(index)
+            self._begun = True  # what is read is of this step
+            try:
+                parts.append(super().read(name, start, count, block_id))
+            finally:
+                self._begun = False
+        if all(isinstance(part, str) for part in parts):
+            return parts if number > 1 else parts[0]
+        if all(numpy.ndim(part) == 0 for part in parts):
+            return numpy.asarray(parts)
+        return numpy.concatenate(parts) if number > 1 else parts[0]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._step = None
+        self._begun = False
+        if self._in is not None:
+            self._in.close()
+            self._in = None
+
+
+def _key(name: str, variable: str, separator: str) -> str:
+    return f"{variable}{separator}{name}" if variable else name
