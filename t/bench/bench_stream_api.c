@@ -37,10 +37,10 @@
 #define ROUNDS 5
 
 static struct common {
-    double alone_us;       /* for a step */
-    double first_us;       /* of the reader */
+    double alone_us; /* for a step */
+    double first_us; /* of the reader */
     double last_us;
-    double memory;         /* bytes */
+    double memory; /* bytes */
     double lookup_us[LOOKUPS];
 } * common;
 static unsigned char data[SMALL];
@@ -248,10 +248,9 @@ int main(void)
                                        .ref_name = "two steps",
                                        .ref = 2. * LARGE / MIB,
                                        .ratio_at_most = 1.1});
-    bench_print(&(struct bench_figure){.name = "a name is looked up, p50",
-                                       .value = MEDIAN(p50),
-                                       .unit = "us",
-                                       .at_most = 1000.});
-    bench_print(&(struct bench_figure){.name = "the same, p99", .value = MEDIAN(p99), .unit = "us"});
+    bench_print(&(struct bench_figure){
+        .name = "a name is looked up, p50", .value = MEDIAN(p50), .unit = "us", .at_most = 1000.});
+    bench_print(
+        &(struct bench_figure){.name = "the same, p99", .value = MEDIAN(p99), .unit = "us"});
     return 0;
 }
