@@ -85,6 +85,7 @@ struct bed {
     char member[2][512];
     unsigned n;     /* writers that have come */
     json_t *format; /* of records: a response */
+    unsigned asked; /* number of requests for it */
 };
 
 static void fails(int rc, int errnum, const char *text)
@@ -134,6 +135,7 @@ static void module_hook(struct fake *f, flux_msg_t *msg)
 
         answer(f, 0, 0, json);
         free(json);
+        b->asked++;
     } else if (!flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE)) {
         if (strcmp(flux_msg_topic(msg), "stream.define") == 0) {
             json_t *o = json_loads(flux_msg_json(msg), 0, NULL);
@@ -419,6 +421,37 @@ START_TEST(reading_records)
     bed_free(&b);
     stream_format_destroy(text);
     stream_format_destroy(narrow);
+    stream_format_destroy(f);
+}
+END_TEST
+
+/* A reader asks for a format once, however many steps, writers and calls need it. */
+START_TEST(format_once)
+{
+    stream_format_t *f = sketch("record r\nfield id u64\nfield x f64\n");
+    stream_format_t *g = sketch("record r\nfield id u64\nfield y f64\n");
+    static char box[8 * 16];
+    struct bed b;
+    const void *p;
+    size_t n;
+
+    bed_init(&b, NULL, 0);
+    for (int step = 0; step < 40; step++) {
+        const stream_format_t *now = step % 2 ? g : f;
+
+        works(put_records(&b, 0, now));
+        works(put_records(&b, 1, now));
+        end(&b);
+        ck_assert_int_eq(begin(&b, FLUX_STREAM_NEXT), 1);
+        ck_assert_ptr_nonnull(flux_stream_format(b.r, "R", &err));
+        for (uint32_t k = 0; k < 2; k++)
+            works(flux_stream_get_records(b.r, k, "R", f, &p, &n, &err));
+        works(flux_stream_get_record_box(b.r, "R", NULL, NULL, NULL, g, box, sizeof(box), &err));
+        works(flux_stream_end_step(b.r, 0., &err));
+        ck_assert_uint_eq(b.asked, step == 0 ? 1 : 2);
+    }
+    bed_free(&b);
+    stream_format_destroy(g);
     stream_format_destroy(f);
 }
 END_TEST
@@ -861,6 +894,7 @@ int main(void)
     tcase_add_test(tc, writing);
     tcase_add_test(tc, reading);
     tcase_add_test(tc, reading_records);
+    tcase_add_test(tc, format_once);
     tcase_add_test(tc, ranks);
     tcase_add_test(tc, scheduled);
     tcase_add_test(tc, exact);
