@@ -624,9 +624,10 @@ bool sched_pass(sched_t *s, double now, size_t budget, const struct sched_ops *o
 
 double sched_pass_next_time(const sched_t *s)
 {
-    double next = next_start(s);
+    /* A pass that is due already, and may wait until the scheduler is enabled, needs no time. */
+    double next = s->dirty ? -1. : next_start(s);
 
-    if (s->too_late < SCHED_NEVER && (next < 0. || s->too_late < next))
+    if (!s->dirty && s->too_late < SCHED_NEVER && (next < 0. || s->too_late < next))
         next = s->too_late;
     if (s->queue->queue->reorder > 0. && !s->no_priority && hmap_count(s->jobs) > 0 &&
         (next < 0. || s->next_sweep < next))

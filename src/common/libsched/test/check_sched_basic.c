@@ -363,6 +363,7 @@ START_TEST(expiration)
 {
     sched_t *s = make("fcfs", NULL, "first-fit", FOUR);
     struct out o = {0};
+    double late;
 
     ck_assert_int_eq(sched_set_expiration(s, -1.), -1);
     ck_assert_int_eq(errno, EINVAL);
@@ -387,8 +388,14 @@ START_TEST(expiration)
         "when the resources go; 1 job is before it");
     why(s, 4, 1000., 1300., "waits behind job 3: nobody passes it (fcfs); 2 jobs are before it");
     /* Until it is too late for it. */
-    ck_assert(fabs(sched_pass_next_time(s) - 1300.) < 1e-3);
-    pass(s, sched_pass_next_time(s), &o);
+    late = sched_pass_next_time(s);
+    ck_assert(fabs(late - 1300.) < 1e-3);
+    /* While no jobs are started, there is no time for which to wait. */
+    sched_enable(s, false);
+    pass(s, late, &o);
+    ck_assert(sched_pass_next_time(s) < 0.);
+    sched_enable(s, true);
+    pass(s, late, &o);
     ck_assert_uint_eq(o.n, 2);
     has(&o, 4, "2", "0-3");
     /* They stay longer. */
