@@ -69,7 +69,8 @@ function value(depth)
 end
 
 -- What could wait for long is given a short time; everything else is random.
-local waits = {wait = 1, get = 1, recv_event = 1, results = 1, begin_step = 1, end_step = 1, drain = 1, steps = 1}
+local waits = {wait = 1, get = 1, recv_event = 1, results = 1, begin_step = 1, end_step = 1, drain = 1, steps = 1,
+  wait_step = 1}
 local function class_of(v)
   return type(v) == "userdata" and getmetatable(v) and tostring(getmetatable(v)):match("^flux%.([%w_]+)")
 end
@@ -99,7 +100,7 @@ local function call(object, class, name)
   elseif class == "handle" and (name == "setattr" or name == "namespace_create" or
       name == "namespace_remove") then
     return
-  elseif name == "close" and random(5) > 1 then
+  elseif (name == "close" or name == "fail") and random(5) > 1 then
     return
   end
   return pcall(object[name], object, table.unpack(args, 1, args.n))

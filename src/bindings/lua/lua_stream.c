@@ -1,7 +1,7 @@
 /* lua_stream.c - streams: steps of values and small arrays.
  *
  *    w = h:stream_writer(name [, options])    w:put(variable, value [, options])
- *    w:end_step([timeout]) w:step()   w:epoch() w:drain([timeout])  w:close()
+ *    w:step()   w:epoch()   w:close(); see also lua_stream_write.c
  *    w:wait_readers(n [, timeout])            w:fail()
  *    w:set_attribute(name, value [, variable])
  *    r:attribute(name [, variable [, rank]])
@@ -520,33 +520,25 @@ static int writer_put(lua_State *L)
     return n;
 }
 
-static int writer_end_step(lua_State *L)
+int lflux_writer_run(lua_State *L, lflux_writer_call call, const char *text, double timeout,
+                     bool ends)
 {
     struct lflux_stream *ls = check_writer(L);
-    double timeout = lflux_check_timeout(L, 2);
     struct lflux_frame fr;
     errmsg_t err;
     int errnum;
     int rc;
 
     begin(L, ls, &fr);
-    rc = flux_stream_end_step(ls->s, timeout, &err);
+    rc = call(ls->s, text, timeout, &err);
     errnum = errno;
-    if (rc == 0 || errnum != ETIMEDOUT)
+    if (ends && (rc >= 0 || (errnum != ETIMEDOUT && errnum != EBUSY)))
         forget_values(ls);
     end(L, ls, &fr);
-    return rc < 0 ? lflux_fail_err(L, errnum, &err) : lflux_true(L);
-}
-
-static int writer_drain(lua_State *L)
-{
-    struct lflux_stream *ls = check_writer(L);
-    double timeout = lflux_check_timeout(L, 2);
-    errmsg_t err;
-
-    if (flux_stream_drain(ls->s, timeout, &err) < 0)
-        return lflux_fail_err(L, errno, &err);
-    return lflux_true(L);
+    if (rc < 0)
+        return lflux_fail_err(L, errnum, &err);
+    lua_pushboolean(L, rc == 0);
+    return 1;
 }
 
 static int writer_wait_readers(lua_State *L)
@@ -959,11 +951,20 @@ static int to_string(lua_State *L)
 }
 
 static const luaL_Reg writer_methods[] = {
-    {"put", writer_put},     {"end_step", writer_end_step},
-    {"drain", writer_drain}, {"wait_readers", writer_wait_readers},
-    {"step", writer_step},   {"epoch", writer_epoch},
-    {"fail", writer_fail},   {"set_attribute", writer_set_attribute},
-    {"close", writer_close}, {NULL, NULL},
+    {"put", writer_put},
+    {"end_step", lflux_writer_end_step},
+    {"end_step_later", lflux_writer_end_step_later},
+    {"wait_step", lflux_writer_wait_step},
+    {"drop_step", lflux_writer_drop_step},
+    {"drain", lflux_writer_drain},
+    {"define", lflux_writer_define},
+    {"wait_readers", writer_wait_readers},
+    {"step", writer_step},
+    {"epoch", writer_epoch},
+    {"fail", writer_fail},
+    {"set_attribute", writer_set_attribute},
+    {"close", writer_close},
+    {NULL, NULL},
 };
 
 static const luaL_Reg reader_methods[] = {

@@ -15,6 +15,22 @@ int lflux_push_elements(lua_State *L, const struct tarray *a);
  * error. */
 uint64_t *lflux_stream_dims(lua_State *L, int arg, unsigned ndims, uint64_t *out);
 
+/* Call a function of libstream for the writer at 1, in a frame, with what belongs to it.  What was
+ * put is forgotten if this `ends` the step.  Returns what the method returns: true if the function
+ * returns 0, false if 1, or an error. */
+typedef int (*lflux_writer_call)(flux_stream_t *s, const char *text, double timeout, errmsg_t *err);
+int lflux_writer_run(lua_State *L, lflux_writer_call call, const char *text, double timeout,
+                     bool ends);
+
+/* --- lua_stream_write.c --- */
+
+int lflux_writer_end_step(lua_State *L);
+int lflux_writer_end_step_later(lua_State *L);
+int lflux_writer_wait_step(lua_State *L);
+int lflux_writer_drop_step(lua_State *L);
+int lflux_writer_drain(lua_State *L);
+int lflux_writer_define(lua_State *L);
+
 /* --- lua_stream_attr.c --- */
 
 /* The methods, with the writer or the reader at 1. */
