@@ -3,6 +3,7 @@
 # their output is lost or doubled, statuses are complete, signals and standard input arrive; only
 # tasks on the node of that broker are lost.
 # shellcheck disable=SC2016,SC2154 # the tasks expand; set by hold and release
+. "$(dirname "$0")/mpi/own_shm.sh"
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=t/heal.sh

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Brokers that die under a running job.
 # shellcheck disable=SC2016,SC2154 # the tasks expand; set by run, ok and exits
+. "$(dirname "$0")/mpi/own_shm.sh"
 . "$(dirname "$0")/lib.sh"
 need_flux start wreckrun
 
