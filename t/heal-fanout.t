@@ -79,4 +79,18 @@ is "$(parents 4 5 6 10 11)" "1 1 1 3 3" "to their places"
 serve 4
 release
 is "$status" 0 "the session ends well"
+
+# A rank that cannot move: what others answer is no error.
+hold 7 --topology=kary:2 --restart --set=overlay.settle=0 --set=live.lost=600s
+ok "the session is up" wait_until 60 up_is "7 of 7 up: 0-6"
+kill -KILL "$(pid_of 1)"
+ok "a broker with two children is started again" wait_until 60 again 1 2
+ok "the session is whole" wait_until 60 up_is "7 of 7 up: 0-6"
+stopped=$(pid_of 3)
+kill -STOP "$stopped"
+run run_with_timeout 60 "$FLUX" overlay restore 1
+kill -CONT "$stopped"
+is "$status $err" "1 flux overlay restore: rank 3 stays below rank 0: the change of its parent has taken too long" \
+    "one of them stands still: that it stays is told, and nothing else"
+release
 finish

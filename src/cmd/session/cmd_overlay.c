@@ -233,7 +233,7 @@ static int cmd_overlay_restart(struct cmd *c, int argc, char **argv)
 /* Wait for one answer.  1: ranks have moved; 0: none; -1 with an error message. */
 static int restored(struct cmd *c, flux_future_t *f, idset_t *moved)
 {
-    struct overlay_restored out;
+    struct overlay_restored out = {0}; /* `why` is optional */
     idset_t *ranks = NULL;
     int rc = -1;
 
