@@ -86,6 +86,19 @@ peer r 0 read cold
 ended r
 is "$last" "0-2 3 the end " "flux stream replay --name, --rate, --count"
 wait $replay
+
+# A stream that others have written is continued, or begun anew.
+"$FLUX" stream cat --stay --var=n run >run.out &
+cat=$!
+for start in append append anew; do
+    ok "flux stream replay --$start" "$FLUX" stream replay --name=run --rate=max --readers=1 --count=2 --$start heat.rec
+done
+seen() {
+    [ "$(cut -f 1 run.out | uniq | tr '\n' ' ')" = "0 1 2 3 0 1 " ]
+}
+ok "goes on with the numbers, or begins with 0" wait_until 20 seen
+"$FLUX" stream rm run
+wait $cat
 exits 2 "a rate that is none" "$FLUX" stream replay --rate=0 heat.rec
 
 # A recording that is killed is whole up to its last step, and can be continued.

@@ -63,7 +63,7 @@ is "$last" "0-2 3 the end " "a reader that was there before has all steps"
 ended w
 is $? 0 "and so has the writer"
 
-# A second job goes on when the first one has ended, with larger numbers.
+# When a job has ended, a second one continues its stream, or begins it anew, only if it says so.
 stays() {
     "$FLUX" stream ls --json later | grep -q '"readers": 1'
 }
@@ -71,11 +71,18 @@ stays() {
 later=$!
 wait_until 20 stays
 ok "a job writes a stream" "$FLUX" wreckrun -n1 "$PEER" write later 2 0 1 readers=1
-ok "and so does the next one" "$FLUX" wreckrun -n1 "$PEER" write later 2 0 1 readers=1
+exits 1 "another job is refused" "$FLUX" wreckrun -n1 "$PEER" write later 2 0 1 readers=1
+like "$out$err" "'later' was written by job [0-9]+, and has readers that stay: open it with start=append" \
+    "and told how it can write the stream"
+echo '<streams><stream name="later" start="append"/></streams>' >append.xml
+ok "with start=append it writes" env FLUX_STREAM_CONFIG="$PWD/append.xml" \
+    "$FLUX" wreckrun -n1 "$PEER" write later 2 0 1 readers=1
 seen() {
-    [ "$(cut -f 1 later.out | tr '\n' ' ')" = "0 1 2 3 " ]
+    [ "$(cut -f 1 later.out | tr '\n' ' ')" = "$1 " ]
 }
-ok "the numbers of its steps go on" wait_until 20 seen
+ok "the numbers of its steps go on" wait_until 20 seen "0 1 2 3"
+ok "with start=anew the next one writes" "$FLUX" wreckrun -n1 "$PEER" write later 2 0 1 readers=1 start=anew
+ok "and the numbers begin again" wait_until 20 seen "0 1 2 3 0 1"
 "$FLUX" stream rm later
 wait $later
 

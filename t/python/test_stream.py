@@ -949,6 +949,90 @@ gc.collect()
         for out in outs:
             out.close()
 
+    def as_task(self, job, task=0, size=2):
+        """From now on this process is a task of a job; 0: of none."""
+        names = ("FLUX_JOB_ID", "FLUX_TASK_RANK", "FLUX_JOB_SIZE")
+        for name, value in zip(names, (job, task, size)):
+            os.environ.pop(name, None)
+            if job:
+                os.environ[name] = str(value)
+
+    def run_of(self, name, job, steps, **options):
+        """Two writers of a job write, and end: the number of their first step, and their epoch."""
+        self.as_task(job)
+        outs = [self.h.stream_writer(name, rank=n, size=2, keep=4, **options) for n in (0, 1)]
+        first = (outs[0].step, outs[0].epoch)
+        for _ in range(steps):
+            for out in outs:
+                out.put("job", array.array("i", [job]))
+                out.end_step()
+        return outs, first
+
+    def close_all(self, outs):
+        for out in outs:
+            out.close()
+
+    def expect(self, steps, job, numbers, epoch):
+        """A reader begins these steps."""
+        for number in numbers:
+            step = steps.begin_step(timeout=60)
+            self.assertEqual((step.number, step.epoch), (number, epoch))
+            self.assertEqual(list(array.array("i", bytes(step.get("job", 1)))), [job])
+
+    def test_start(self):
+        """a stream of another job is continued, or begun anew, by who says so"""
+        self.addCleanup(self.as_task, 0)
+        outs, first = self.run_of("py.run", 7, 3)
+        self.assertEqual(first, (0, 1))
+        with self.h.stream_reader("py.run", stay=True) as steps:
+            self.close_all(outs)
+            error = self.fails(errno.EEXIST, self.run_of, "py.run", 8, 0)
+            self.assertIn("start=append", str(error))
+            self.expect(steps, 7, [0, 1], 1)
+            outs, first = self.run_of("py.run", 7, 1)  # it was restarted
+            self.assertEqual(first, (3, 2))
+            self.expect(steps, 7, [2], 1)
+            self.expect(steps, 7, [3], 2)
+            self.close_all(outs)
+            self.fails(errno.EEXIST, self.run_of, "py.run", 8, 0)
+            self.fails(errno.EEXIST, self.run_of, "py.run", 0, 0)
+            self.fails(errno.EINVAL, self.run_of, "py.run", 8, 0, start="again")
+            outs, first = self.run_of("py.run", 8, 2, start="append")
+            self.assertEqual(first, (4, 3))
+            self.expect(steps, 8, [4], 3)
+            self.close_all(outs)
+            outs, first = self.run_of("py.run", 9, 3, start="anew")
+            self.assertEqual(first, (0, 4))
+            self.expect(steps, 8, [5], 3)  # what has come of the former run
+            self.expect(steps, 9, [0, 1], 4)
+            outs[0].close()
+            error = self.fails(errno.EBUSY, self.run_of, "py.run", 9, 0, start="anew")
+            self.assertIn("another rank", str(error))
+            outs[1].close()
+            self.expect(steps, 9, [2], 4)
+            outs, first = self.run_of("py.run", 9, 1)
+            self.assertEqual(first, (3, 5))
+            self.expect(steps, 9, [3], 5)
+            self.close_all(outs)
+
+    def test_start_tasks(self):
+        """the tasks of one job do not take the ranks of another one's"""
+        self.addCleanup(self.as_task, 0)
+        self.as_task(7)
+        with self.h.stream_writer("py.tasks"):
+            self.as_task(8, 1)
+            error = self.fails(errno.EEXIST, self.h.stream_writer, "py.tasks")
+            self.assertIn("by job 7", str(error))
+            self.as_task(7, 1)
+            self.h.stream_writer("py.tasks").close()
+
+    def test_start_group(self):
+        """no run begins while members of groups count the steps of another one"""
+        out = self.h.stream_writer("py.count", size=1)
+        with self.h.stream_reader("py.count", group="g", stay=True):
+            out.close()
+            self.fails(errno.EBUSY, self.h.stream_writer, "py.count", size=1, start="anew")
+
     def test_switch(self):
         """a reader is turned on and off"""
         with self.h.stream_writer("py.q") as out:

@@ -10,18 +10,19 @@
  *
  * A member of a group, or of a team, prints each step in a line before it ends it.
  *
- * Options: policy, depth, bytes, readers, keep, stay, timeout, group, key, resume, team, rank, size
- * and transforms are those of opening a stream; count=N lets a reader leave after N steps; newest=1
- * lets a reader begin the newest steps; ready=1 waits for a line of standard input before the first
- * step, and hold=1 after the last one of a writer; wait=N lets a writer wait then, before the first
- * step, until N readers have joined; overlap=1 lets each writer put the same rows, place=1 writes
- * them in their place, async=1 ends steps without waiting, and waits in a reactor; crash=N ends a
- * writer, or a reader, by SIGKILL instead of ending step N, or a reader a later one; fail=N lets a
- * writer fail in step N, and close the stream; drain=1 lets a writer wait until groups have ended
- * its steps, and evict=S is that of opening it; early=1 lets a member end a step before it prints
- * it, which is wrong; until=1 lets a writer write up to step STEPS, from whichever it begins with,
- * and print that one; stop=N stops a reader by SIGSTOP in the first step from N on; bare=1 lets a
- * writer define nothing, and put "own" as well, an array of one number more than its rank.
+ * Options: policy, depth, bytes, readers, keep, stay, start, timeout, group, key, resume, team,
+ * rank, size and transforms are those of opening a stream; count=N lets a reader leave after N
+ * steps; newest=1 lets a reader begin the newest steps; ready=1 waits for a line of standard input
+ * before the first step, and hold=1 after the last one of a writer; wait=N lets a writer wait then,
+ * before the first step, until N readers have joined; overlap=1 lets each writer put the same rows,
+ * place=1 writes them in their place, async=1 ends steps without waiting, and waits in a reactor;
+ * crash=N ends a writer, or a reader, by SIGKILL instead of ending step N, or a reader a later one;
+ * fail=N lets a writer fail in step N, and close the stream; drain=1 lets a writer wait until
+ * groups have ended its steps, and evict=S is that of opening it; early=1 lets a member end a step
+ * before it prints it, which is wrong; until=1 lets a writer write up to step STEPS, from whichever
+ * it begins with, and print that one; stop=N stops a reader by SIGSTOP in the first step from N on;
+ * bare=1 lets a writer define nothing, and put "own" as well, an array of one number more than its
+ * rank.
  *
  * plant=KIND:N is a fault in step N, which readers have to notice: "torn", half of the data are
  * those of the step before; "offset", the rows are those of another place; "changed", with place=1
@@ -88,6 +89,8 @@ static void option(const char *arg)
         opts.keep = (uint32_t)atoi(val);
     else if (strncmp(arg, "stay", n) == 0)
         opts.stay = true;
+    else if (strncmp(arg, "start", n) == 0)
+        opts.start = val;
     else if (strncmp(arg, "newest", n) == 0)
         newest = 1;
     else if (strncmp(arg, "place", n) == 0)

@@ -189,9 +189,9 @@ static double open_timeout(lua_State *L)
 
 static int writer_open(lua_State *L)
 {
-    static const char *const names[] = {"rank",      "size",   "readers", "keep",
-                                        "depth",     "evict",  "timeout", "transforms",
-                                        "transport", "secure", "share",   NULL};
+    static const char *const names[] = {"rank",  "size",    "readers",    "keep",      "depth",
+                                        "evict", "timeout", "transforms", "transport", "secure",
+                                        "share", "start",   NULL};
     struct flux_stream_opts opts;
 
     lflux_check_options(L, 3, names);
@@ -202,6 +202,7 @@ static int writer_open(lua_State *L)
                                   .keep = (uint32_t)option_number(L, 3, "keep", UINT32_MAX),
                                   .depth = (uint32_t)option_number(L, 3, "depth", UINT32_MAX),
                                   .evict = option_number(L, 3, "evict", HUGE_VAL),
+                                  .start = option_text(L, 3, "start"),
                                   .transforms = option_text(L, 3, "transforms"),
                                   .transport = option_text(L, 3, "transport"),
                                   .secure = option_text(L, 3, "secure"),

@@ -320,6 +320,7 @@ struct flux_stream_opts {
     bool stay;
     const char *transforms;
     const char *join;
+    const char *start;
     ...;
 };
 int flux_stream_switch(flux_t *h, const char *name, bool on, errmsg_t *err);

@@ -34,6 +34,7 @@ static const struct cmd_opt export_opts[] = {
     {'F', "from", "SESSION", "read NAME there, and not in this session"},
     {'A', "as", "NAME", "name of the stream in the other session (default: the same)"},
     STREAM_OPT_STAY,
+    STREAM_OPT_START,
     {'k', "keep", "N", "keep the last N steps for readers that come later"},
     STREAM_OPT_COUNT,
     STREAM_OPT_POLICY,
@@ -194,7 +195,7 @@ static int export_options(struct export *x, int argc, char **argv)
 
 int stream_export(struct cmd *c, int argc, char **argv)
 {
-    struct export x = {.t = {.c = c, .timeout = -1.}};
+    struct export x = {.t = {.c = c, .timeout = -1., .start = "append"}};
     int rc = export_options(&x, argc, argv);
 
     if (rc < 0)

@@ -153,6 +153,7 @@ int transfer_outs_open(struct transfer *t, const char *name)
         struct flux_stream_opts opts = {.rank = t->nouts,
                                         .size = n,
                                         .keep = t->keep,
+                                        .start = t->start,
                                         .timeout = t->timeout == 0. ? 1e-3 : t->timeout};
 
         t->outs[t->nouts] =
@@ -230,6 +231,12 @@ int transfer_option(struct transfer *t, int key, const char *val)
         return CMD_OK;
     case 'p':
         t->policy = val;
+        break;
+    case 'a':
+        t->start = "append";
+        break;
+    case 'N':
+        t->start = "anew";
     }
     return CMD_OK;
 }
@@ -336,6 +343,7 @@ static const struct cmd_opt replay_opts[] = {
      "steps a second; max: as fast as readers take them (default: as\n"
      "they came when they were recorded)"},
     {'R', "readers", "N", "wait for N readers first (default: 1)"},
+    STREAM_OPT_START,
     STREAM_OPT_COUNT,
     {'t', "timeout", "DURATION", "give up when the readers do not come for this time"},
     CMD_OPT_END,
@@ -435,6 +443,7 @@ static const struct cmd_opt tee_opts[] = {
     STREAM_OPT_COUNT,
     STREAM_OPT_POLICY,
     {'R', "readers", "N", "wait for N readers of NEW first (default: 0)"},
+    STREAM_OPT_START,
     {'t', "timeout", "DURATION", "give up when no step, or reader, comes for this time"},
     CMD_OPT_END,
 };

@@ -18,10 +18,11 @@ struct transfer {
     flux_stream_t **outs; /* all writers of the stream that is written */
     uint32_t nouts;
     const char *policy;
-    bool stay;      /* as in struct flux_stream_opts, */
-    uint32_t keep;  /* this too */
-    double timeout; /* < 0: none */
-    uint32_t count; /* 0: all */
+    bool stay;         /* as in struct flux_stream_opts, */
+    uint32_t keep;     /* this too, */
+    const char *start; /* and this */
+    double timeout;    /* < 0: none */
+    uint32_t count;    /* 0: all */
     sigset_t stop;
     bool stopped;
 };

@@ -60,10 +60,20 @@ static int rank_get(const char *name, struct flux_stream_opts *opts, errmsg_t *e
     return 0;
 }
 
+static int start_check(const char *name, const char *start, errmsg_t *err)
+{
+    if (!start || strcmp(start, "append") == 0 || strcmp(start, "anew") == 0)
+        return 0;
+    return errmsg_fail(err, EINVAL,
+                       "stream '%.128s': the option start is append or anew, not '%.32s'", name,
+                       start);
+}
+
 flux_stream_t *flux_stream_open(flux_t *h, const char *name, enum flux_stream_mode mode,
                                 const struct flux_stream_opts *opts, errmsg_t *err)
 {
     struct flux_stream_opts own = opts ? *opts : (struct flux_stream_opts){0};
+    bool launched;
     char *held = NULL;
     flux_stream_t *s;
     int rc;
@@ -72,9 +82,13 @@ flux_stream_t *flux_stream_open(flux_t *h, const char *name, enum flux_stream_mo
         errmsg_fail(err, EINVAL, "a stream is opened for writing or for reading");
         return NULL;
     }
-    if (stream_config_file(name, mode, &own, &held, err) < 0 ||
-        (own.size == 0 && (own.team || mode == FLUX_STREAM_WRITE) &&
-         rank_get(name, &own, err) < 0)) {
+    if (stream_config_file(name, mode, &own, &held, err) < 0) {
+        free(held);
+        return NULL;
+    }
+    launched = own.size == 0;
+    if ((launched && (own.team || mode == FLUX_STREAM_WRITE) && rank_get(name, &own, err) < 0) ||
+        start_check(name, own.start, err) < 0) {
         free(held);
         return NULL;
     }
@@ -86,6 +100,7 @@ flux_stream_t *flux_stream_open(flux_t *h, const char *name, enum flux_stream_mo
     }
     s->h = h;
     s->mode = mode;
+    s->launched = launched;
     rc = !own.transforms || !*own.transforms ? 0
          : mode == FLUX_STREAM_READ          ? stream_view_create(s, own.transforms, err)
          : (s->chain = stream_chain_parse(own.transforms, err)) ? 0

@@ -142,6 +142,14 @@ struct flux_stream_opts {
      * over.  The second stream is read with the same options, and the end of one is the end of
      * both.  Not for members of groups and teams. */
     const char *join;
+    /* Writer: how it begins when the stream has had writers before, and readers have stayed.
+     * "append": it continues the stream, with the next number.  "anew": the stream begins a new run
+     * with step 0; readers that stay read what has come of the former run, and then the steps of
+     * this one, whose flux_stream_epoch() is larger; not while a writer of the former run, or a
+     * member of a group that stays, is there (EBUSY).  NULL: a writer that is restarted continues
+     * the stream, which is one of the same job, or of no job as those before; but the steps of
+     * another job are not continued (EEXIST). */
+    const char *start;
 };
 
 /* The rank of this process among the `*size` processes that were started with it, as the launcher
@@ -152,7 +160,8 @@ struct flux_stream_opts {
 int flux_stream_rank(uint32_t *rank, uint32_t *size, errmsg_t *err);
 
 /* Join a stream.  `name`: 1 to 128 bytes without blanks.  `opts` may be NULL.  NULL with an error
- * message and EEXIST (there is a writer of this rank), EINVAL (a bad name or option, or a transform
+ * message and EEXIST (there is a writer of this rank, or another job has written the stream: see
+ * `start`), EBUSY (it cannot begin anew), EINVAL (a bad name or option, or a transform
  * that cannot be loaded; also EPERM or an error of reading it), ETIMEDOUT
  * (not all writers, or readers, have come), EHOSTUNREACH (a writer cannot be reached from here),
  * EEXIST (the group has another key, or the team a reader of this rank), EINVAL (the team has

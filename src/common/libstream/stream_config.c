@@ -58,6 +58,7 @@ static const struct setting {
     {"group", TEXT, offsetof(struct flux_stream_opts, group)},
     {"key", TEXT, offsetof(struct flux_stream_opts, key)},
     {"team", READER, offsetof(struct flux_stream_opts, team)},
+    {"start", WRITER, offsetof(struct flux_stream_opts, start)},
     {"transport", TEXT, offsetof(struct flux_stream_opts, transport)},
     {"secure", TEXT, offsetof(struct flux_stream_opts, secure)},
     {"share", TEXT, offsetof(struct flux_stream_opts, share)},

@@ -82,10 +82,16 @@ static int source_begin(flux_stream_t *s, const struct stream_member *m, double 
     src->joining = false;
     stream_group_reset(src);
     free(src->address);
+    if (s->took.run < m->run) { /* its numbers begin again */
+        s->took.run = m->run;
+        s->took.step = 0;
+    }
     s->want.follow = s->want.group[0] != '\0' && m->rank > 0;
     s->want.seen = s->want.group[0] == '\0' ? s->took.step : s->want.follow ? 0 : src->last;
     src->writer = m->writer;
     src->epoch = m->epoch;
+    src->last = src->run < m->run ? 0 : src->last;
+    src->run = m->run;
     if (!(src->address = strdup(m->address)))
         return errmsg_fail(err, ENOMEM, "out of memory");
     src->in = m->far ? far_begin(s, m, key, timeout, err)
@@ -182,7 +188,7 @@ static int members_begin(flux_stream_t *s, const struct stream_members *ms, doub
             return -1;
         if (m.rank < s->nsources && s->sources[m.rank].in &&
             strcmp(m.address, s->sources[m.rank].address) == 0)
-            s->sources[m.rank].writer = m.writer; /* this reader has asked again */
+            stream_reader_known(s, &m); /* this reader has asked again */
         else if (source_begin(s, &m, timeout, err) < 0)
             return -1;
     }

@@ -31,7 +31,8 @@ struct stream_source {
     inlet_t *in;  /* NULL: this writer has not come yet, or its steps are in a file */
     bool joining; /* see stream_connect.c */
     uint64_t writer;
-    uint64_t epoch; /* of this writer */
+    uint64_t epoch; /* of this writer, */
+    uint64_t run;   /* and the run to which its steps belong */
     char *address;  /* by which it is known again */
     json_t *next;   /* stream_member: who has taken its rank; NULL: nobody */
     char *gone;     /* why it has left, as the module says; NULL: it has not */
@@ -80,6 +81,7 @@ struct flux_stream {
     size_t room;            /* of `put` */
     unsigned reserved;      /* values that have no data */
     bool alone;             /* the only writer of the stream */
+    bool launched;          /* its rank and size come from its launcher */
     bool opening;           /* the module names the members of groups that stay: */
     uint32_t shares;        /* their number, */
     uint32_t named;         /* and that of those it has named */
@@ -105,7 +107,7 @@ struct flux_stream {
     struct stream_way way;
     const char *secure;            /* the option, during opening */
     int encrypts;                  /* see stream_way_secure(); -1: not known yet */
-    struct stream_took took;       /* without its name and number */
+    struct stream_took took;       /* without its name and number; the run is the newest */
     struct stream_source *sources; /* by rank of the writer */
     uint32_t nsources;
     uint64_t floor; /* of the group, as former writers of rank 0 have told */
@@ -314,6 +316,8 @@ int stream_connect_one(flux_stream_t *s, const struct stream_member *m, double t
                        errmsg_t *err);
 int stream_connect_all(flux_stream_t *s, const struct stream_members *ms, double timeout,
                        errmsg_t *err);
+/* The module names the writer of a source once more; another instance of it gives other numbers. */
+void stream_reader_known(flux_stream_t *s, const struct stream_member *m);
 /* The head of a source comes from this inlet. */
 void stream_reader_from(struct stream_source *src, inlet_t *in);
 /* The writer of a source is gone, and this reader stays.  0, or -1 with ENOMEM. */

@@ -287,6 +287,12 @@ int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
 
 /* --- steps --- */
 
+void stream_reader_known(flux_stream_t *s, const struct stream_member *m)
+{
+    s->sources[m->rank].writer = m->writer;
+    s->sources[m->rank].run = s->took.run = m->run;
+}
+
 /* Process a message of the module: which writers have left.  Another instance of the module, which
  * has got this reader's request, gives writers other numbers. */
 static void note(flux_stream_t *s, const struct stream_members *ms)
@@ -306,7 +312,7 @@ static void note(flux_stream_t *s, const struct stream_members *ms)
         src = &s->sources[m.rank];
         if (src->address && strcmp(m.address, src->address) == 0) {
             /* It may have been called gone while the module could not reach it. */
-            src->writer = m.writer;
+            stream_reader_known(s, &m);
             free(src->gone);
             src->gone = NULL;
             src->more = false;
@@ -591,7 +597,8 @@ static int agree(flux_stream_t *s, int slot, uint64_t least, errmsg_t *err)
         struct stream_source *src = &s->sources[i];
         int rc;
 
-        while ((rc = stream_reader_take(s, src, slot, err)) == 1 && src->steps[slot].step < target)
+        while ((rc = stream_reader_take(s, src, slot, err)) == 1 &&
+               (src->steps[slot].step < target || src->run < s->took.run))
             release(src, slot);
         if (rc < 0 || (rc == 0 && slot == NEXT))
             return rc;
@@ -620,13 +627,19 @@ static bool passed(const flux_stream_t *s, uint64_t which)
     return false;
 }
 
+/* The least number of the step to begin: if the reader stays, above what it has had of the run. */
+static uint64_t least(const flux_stream_t *s, uint64_t which)
+{
+    uint64_t before = s->stay && s->want.group[0] == '\0' ? s->took.step : 0;
+
+    return which >= FLUX_STREAM_NEWEST || which < before ? before : which;
+}
+
 /* Begin a step as it has come. */
 static int begin(flux_stream_t *s, uint64_t which, double until, double timeout, uint64_t *step,
                  errmsg_t *err)
 {
-    uint64_t before = s->stay && s->want.group[0] == '\0' ? s->took.step : 0;
     bool exact = which < FLUX_STREAM_NEWEST;
-    uint64_t least = !exact || which < before ? before : which;
     bool last = false;
     int rc;
 
@@ -636,7 +649,7 @@ static int begin(flux_stream_t *s, uint64_t which, double until, double timeout,
         return errmsg_fail(err, EINVAL, "a member of a group of stream '%s' reads the next step",
                            s->name);
     while ((rc = stream_group_shared(s) ? stream_group_agree(s, err)
-                                        : agree(s, HEAD, least, err)) == 0) {
+                                        : agree(s, HEAD, least(s, which), err)) == 0) {
         double left = until - clock_now();
 
         if (exact && passed(s, which))

@@ -22,6 +22,8 @@ static const struct flux_field write_fields[] = {
     FLUX_FIELD_STR(struct stream_write, key, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_write, job, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_U32(struct stream_write, task, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_BOOL(struct stream_write, launched, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct stream_write, start, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 const struct flux_schema stream_write_schema = FLUX_SCHEMA(struct stream_write, write_fields);
@@ -154,6 +156,7 @@ const struct flux_schema stream_read_schema = FLUX_SCHEMA(struct stream_read, re
 static const struct flux_field took_fields[] = {
     FLUX_FIELD_STR(struct stream_took, name, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_took, reader, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_took, run, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_U64(struct stream_took, step, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_took, steps, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_took, asked, FLUX_FIELD_REQUIRED),
@@ -215,6 +218,7 @@ static const struct flux_field member_fields[] = {
     FLUX_FIELD_U64(struct stream_member, writer, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct stream_member, rank, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U64(struct stream_member, epoch, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_member, run, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct stream_member, host, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct stream_member, address, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct stream_member, key, FLUX_FIELD_REQUIRED),

@@ -25,6 +25,8 @@ struct stream_write {
     const char *key;     /* of which their capabilities are made: hexadecimal digits */
     uint64_t job;        /* of which it is a task; 0: none */
     uint32_t task;       /* its number there */
+    bool launched;       /* rank and size are those that its launcher has set */
+    const char *start;   /* the option; "": none */
 };
 extern const struct flux_schema stream_write_schema;
 
@@ -156,7 +158,8 @@ extern const struct flux_schema stream_read_schema;
 struct stream_took {
     const char *name;
     uint64_t reader;
-    uint64_t step;        /* all steps before it are released */
+    uint64_t run;         /* that it reads */
+    uint64_t step;        /* of that run, all steps before it are released */
     uint64_t steps;       /* number of steps that it has begun */
     uint64_t asked;       /* bytes of values and boxes */
     uint64_t copied;      /* those of them that were copied; the others were used in place */
@@ -213,6 +216,7 @@ struct stream_member {
     uint64_t writer;
     uint32_t rank;
     uint64_t epoch;
+    uint64_t run; /* number of the run to which its steps belong: larger than those before */
     const char *host;
     const char *address; /* for this reader */
     const char *key;     /* the capability, hexadecimal digits: the writer's; or, if it is far, the

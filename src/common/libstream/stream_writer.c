@@ -128,6 +128,8 @@ int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
     struct stream_write w = {.name = s->name,
                              .rank = opts->rank,
                              .size = opts->size,
+                             .launched = s->launched,
+                             .start = opts->start ? opts->start : "",
                              .host = host,
                              .place = way.place,
                              .far = far,

@@ -300,7 +300,9 @@ void readers_took_cb(flux_t *h, const flux_msg_t *req, void *arg)
     if ((s = registry_find(ctx, req, in.name)) && (r = hmap_get_u64(s->numbers, in.reader))) {
         r->took = in;
         r->took.name = NULL;
-        if (s->step < in.step) /* a writer has died before it counted these steps */
+        if (in.run < s->run) /* it has not come to this run */
+            r->took.step = 0;
+        else if (s->step < in.step) /* a writer has died before it counted these steps */
             s->step = in.step;
     }
     json_decref(owner);

@@ -87,6 +87,8 @@ struct stream {
     struct list_node readers;
     uint64_t begin;  /* first step of the group */
     uint64_t job;    /* of all its writers; 0: several, or none */
+    bool mixed;      /* they are of several jobs */
+    uint64_t run;    /* see stream_member */
     idset_t *joined; /* ranks that have ever joined the group */
     idset_t *ranks;  /* ranks of the present writers */
     uint64_t epoch;  /* see flux_stream_epoch() */

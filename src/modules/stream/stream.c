@@ -25,11 +25,12 @@
  *     agree on `size`.
  *  3. Writers that join a stream without writers form a group, except for tasks of a job of which
  *     the others have left before these ranks have come.  Its first step is `begin`, which is
- *     larger than any step that an earlier group has counted while the stream exists.  A rank that
- *     joins the group for the first time begins with step `begin`, however far the other ranks are;
- *     a rank that joins again begins with a step larger than any step counted.  But if members of
- *     groups of readers stay, no step comes before either number that a writer which has died had
- *     counted as needed by a group, or that one which has left has not written: these come again.
+ *     larger than any step that an earlier group of the run has counted while the stream exists.  A
+ *     rank that joins the group for the first time begins with step `begin`, however far the other
+ *     ranks are; a rank that joins again begins with a step larger than any step counted.  But if
+ *     members of groups of readers stay, no step comes before either number that a writer which has
+ *     died had counted as needed by a group, or that one which has left has not written: these come
+ *     again.
  *  4. No rank joins twice in an epoch.  The epoch rises when a rank would join twice, and when a
  *     group begins, except for the first group.  A writer keeps the epoch in which it has joined.
  *  5. The last response to the request of a writer that does not wait for its turn carries the
@@ -37,11 +38,15 @@
  *     whose policy or switch differs from the state in which they joined, the members of groups
  *     that stay, and those of these readers that have left.
  *
+ * Runs: a writer that begins anew, when all others have left, begins a group with step 0, and a
+ * run.  Readers that stay are told of the run with its writers, and take their numbers as those of
+ * other steps.  What they have counted of the former run does not count any more.
+ *
  * Reload: requests stay unanswered, so the next instance receives them.  It gives the writers new
  * numbers and sends the numbers to writers and readers; it learns steps and epochs from the next
- * counts, and takes 0 as the first step of each group.  Formats, pauses, limits, attached
- * transforms, changed policies and the states of switches are forgotten: a reader that names a
- * switch is off again.
+ * counts, and takes 0 as the first step of each group, and as the run.  Formats, pauses, limits,
+ * attached transforms, changed policies and the states of switches are forgotten: a reader that
+ * names a switch is off again.
  *
  * Failure: a client that disconnects, or whose broker is lost (event overlay.down), leaves all its
  * streams; the readers are notified which writer has left, and why.  One whose requests were on
@@ -166,6 +171,11 @@ static int write_check(struct ctx *ctx, const flux_msg_t *req, const struct stre
     return 0;
 }
 
+static bool begins_anew(const struct stream_write *in)
+{
+    return strcmp(in->start, "anew") == 0;
+}
+
 /* Check whether the stream can take a writer of this rank and size.  Returns -1 after answering the
  * request. */
 static int write_fits(struct stream *s, const flux_msg_t *req, const struct stream_write *in)
@@ -186,6 +196,57 @@ static int write_fits(struct stream *s, const flux_msg_t *req, const struct stre
     return 0;
 }
 
+/* Is this writer one that a group lacks, although the others have left: a task of the same job? */
+static bool group_lacks(const struct stream *s, const struct stream_write *in)
+{
+    return in->job > 0 && in->job == s->job && in->size == s->size &&
+           !idset_test(s->joined, in->rank);
+}
+
+/* The job of the last writers, for a sentence. */
+static const char *owner(const struct stream *s, char buf[40])
+{
+    if (s->job == 0)
+        return "processes outside of jobs";
+    snprintf(buf, 40, "job %" PRIu64, s->job);
+    return buf;
+}
+
+/* Check whether a writer that comes after others may begin as it wants to.  Returns -1 after
+ * answering the request. */
+static int write_starts(struct stream *s, const flux_msg_t *req, const struct stream_write *in)
+{
+    bool others = idset_count(s->joined) > 0 && !s->mixed && s->job != in->job;
+    bool now = !list_empty(&s->writers);
+    bool lacks = !now && group_lacks(s, in);
+    char buf[40];
+    int rc = -1;
+
+    if (begins_anew(in) && idset_test(s->joined, in->rank) && now)
+        flux_respond_error(s->ctx->h, req, EBUSY,
+                           "stream '%s' cannot begin anew: a writer of another rank still writes "
+                           "it; wait until all have ended, or let rank %u append",
+                           s->name, in->rank);
+    else if (begins_anew(in) && idset_count(s->joined) > 0 && !now && !lacks && s->shares > 0)
+        flux_respond_error(s->ctx->h, req, EBUSY,
+                           "stream '%s' cannot begin anew: %u members of groups stay, which count "
+                           "its steps; append, or end these readers first",
+                           s->name, s->shares);
+    else if (others && !*in->start && now && in->launched)
+        flux_respond_error(s->ctx->h, req, EEXIST,
+                           "stream '%s' is being written already, by %s: wait until they end, use "
+                           "another name, or end it with 'flux stream rm'",
+                           s->name, owner(s, buf));
+    else if (others && !*in->start && !now && s->stays > 0)
+        flux_respond_error(s->ctx->h, req, EEXIST,
+                           "stream '%s' was written by %s, and has readers that stay: open it with "
+                           "start=append to continue its steps, or start=anew to begin with step 0",
+                           s->name, owner(s, buf));
+    else
+        rc = 0;
+    return rc;
+}
+
 static void epoch_begin(struct stream *s)
 {
     s->epoch++;
@@ -198,19 +259,20 @@ static uint64_t first_step(const struct stream *s)
     return s->shares > 0 && s->need < s->step ? s->need : s->step;
 }
 
-/* Is this writer one that a group lacks, although the others have left: a task of the same job? */
-static bool group_lacks(const struct stream *s, const struct stream_write *in)
-{
-    return in->job > 0 && in->job == s->job && in->size == s->size &&
-           !idset_test(s->joined, in->rank);
-}
-
 /* Begin a group, whose first member is the next writer. */
 static void group_begin(struct stream *s, const struct stream_write *in)
 {
     s->job = in->job;
+    s->mixed = false;
     if (idset_count(s->taken) > 0)
         epoch_begin(s);
+    if (begins_anew(in) && idset_count(s->joined) > 0) {
+        uint64_t now = (uint64_t)(flux_now(s->ctx->h) * 1e3); /* rises over a reload, too */
+
+        s->run = s->run < now ? now : s->run + 1;
+        s->step = 0;
+        s->need = UINT64_MAX;
+    }
     s->begin = first_step(s);
     formats_group(s);
     idset_range_clear(s->joined, 0, IDSET_MAX);
@@ -225,8 +287,10 @@ static struct writer *writer_create(struct stream *s, const flux_msg_t *req,
         return NULL;
     if (list_empty(&s->writers) && !group_lacks(s, in))
         group_begin(s, in);
-    if (s->job != in->job)
+    if (s->job != in->job) {
         s->job = 0;
+        s->mixed = true;
+    }
     list_init(&w->away.node);
     w->s = s;
     w->at.rank = in->rank;
@@ -246,6 +310,7 @@ static struct writer *writer_create(struct stream *s, const flux_msg_t *req,
     if (idset_test(s->taken, in->rank))
         epoch_begin(s);
     w->at.epoch = w->count.epoch = s->epoch;
+    w->at.run = s->run;
     if (idset_set(s->joined, in->rank) < 0 || idset_set(s->taken, in->rank) < 0 ||
         idset_set(s->ranks, in->rank) < 0 ||
         hmap_put_u64(s->ctx->by_number, s->ctx->last + 1, w) < 0) {
@@ -362,7 +427,7 @@ static bool write_again(struct stream *s, const flux_msg_t *req, const struct st
 static void write_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
-    struct stream_write in = {.job = 0};
+    struct stream_write in = {.start = ""};
     struct stream *s;
     struct writer *w;
     json_t *owner;
@@ -370,7 +435,8 @@ static void write_cb(flux_t *h, const flux_msg_t *req, void *arg)
     if (flux_request_decode(h, req, &stream_write_schema, &in, &owner) < 0)
         return;
     if (write_check(ctx, req, &in) == 0 && (s = registry_open(ctx, req, in.name))) {
-        if (write_again(s, req, &in) || write_fits(s, req, &in) < 0)
+        if (write_again(s, req, &in) || write_fits(s, req, &in) < 0 ||
+            write_starts(s, req, &in) < 0)
             ;
         else if (!(w = writer_create(s, req, &in)))
             flux_respond_error(h, req, ENOMEM, "out of memory for stream '%s'", s->name);

@@ -607,6 +607,7 @@ class Handle:
         secure: Optional[bool] = None,
         share: Optional[bool] = None,
         transforms: Optional[str] = None,
+        start: Optional[str] = None,
     ) -> StreamWriter:
         """Open a stream for writing: as writer `rank` of a group of `size` (0: as `stream_rank()`).
 
@@ -616,9 +617,11 @@ class Handle:
         `timeout` seconds. `transport`: "auto", "tcp" or "ring"; `secure`: encrypt TCP, and
         `share`: share one connection with others between the same hosts, whatever the session does.
         `transforms`: files in Lua and shared objects, separated by "|", which change each step
-        before it is published (flux-stream(3)).
+        before it is published (flux-stream(3)). `start`: "append" continues a stream that another
+        job has written, "anew" begins a new run of a stream that has readers, with step 0.
         """
         options: Dict[str, Any] = {"rank": rank, "size": size, "evict": evict, "keep": keep}
+        options["start"] = start
         options.update(depth=depth, readers=readers, timeout=timeout, transport=transport)
         options.update(secure=secure, share=share, transforms=transforms)
         return StreamWriter(self, name, options)

@@ -149,7 +149,7 @@ class _Stream:
         handle._check()
         err = ffi.new("errmsg_t *")
         yes_or_no = {name: options.pop(name) for name in ("secure", "share")}
-        names = ("policy", "group", "key", "team", "onoff", "transport", "transforms", "join")
+        names = ("policy", "group", "key", "team", "onoff", "transport", "transforms", "join", "start")
         texts = {name: options.pop(name, None) for name in names}
         for what, flag in yes_or_no.items():
             texts[what] = None if flag is None else "yes" if flag else "no"
