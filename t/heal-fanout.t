@@ -80,7 +80,7 @@ serve 4
 release
 is "$status" 0 "the session ends well"
 
-# A rank that cannot move: what others answer is no error.
+# A rank that cannot move: what others answer is not printed as an error.
 hold 7 --topology=kary:2 --restart --set=overlay.settle=0 --set=live.lost=600s
 ok "the session is up" wait_until 60 up_is "7 of 7 up: 0-6"
 kill -KILL "$(pid_of 1)"
