@@ -357,7 +357,7 @@ static void added_cb(flux_future_t *f, void *arg)
 {
     struct added_host *host = arg;
     struct adding *a = host->a;
-    struct overlay_added out;
+    struct overlay_added out = {0};
 
     a->left--;
     if (flux_future_errnum(f) == ETIMEDOUT) {

@@ -290,7 +290,7 @@ void readers_read_cb(flux_t *h, const flux_msg_t *req, void *arg)
 void readers_took_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
-    struct stream_took in;
+    struct stream_took in = {0};
     struct stream *s;
     struct reader *r;
     json_t *owner;

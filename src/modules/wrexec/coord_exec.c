@@ -216,7 +216,7 @@ void coord_exec_run(flux_t *h, const flux_msg_t *req, void *arg)
 void coord_exec_signal(flux_t *h, const flux_msg_t *req, void *arg)
 {
     struct ctx *ctx = arg;
-    struct wrexec_signal s;
+    struct wrexec_signal s = {0};
     struct subjob *j;
     json_t *owner;
 
