@@ -142,7 +142,7 @@ ended r
 is "$last" "0-6 7 stream 'cause': rank 0 of writer job $job ended by signal 9 in step 7 " \
     "a reader learns how the task ended that wrote"
 like "$("$FLUX" stream ls cause)" "rank 0 of writer job $job ended by signal 9" "and so is flux stream ls"
-job=$("$FLUX" submit -n 1 sh -c "'$PEER' write cause 20 0 1 wait=1 crash=7; exit 3")
+job=$("$FLUX" submit -n 1 sh -c "'$PEER' write cause 20 0 1 wait=1 crash=7 start=append; exit 3")
 exited() {
     "$FLUX" stream ls cause | grep -q "rank 0 of writer job $job ended with exit code 3"
 }

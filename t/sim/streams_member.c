@@ -435,7 +435,8 @@ struct streams_member *streams_write(struct streams *ss, struct sim_ep *client, 
                               .place = m->far ? "there" : "here",
                               .address = address,
                               .far = far,
-                              .key = m->key};
+                              .key = m->key,
+                              .start = "append"};
 
     for (size_t i = 0; i < sizeof(key); i++)
         key[i] = (unsigned char)rng_next(&ss->s->rng);
