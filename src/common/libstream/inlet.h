@@ -115,7 +115,8 @@ void inlet_get_stats(const inlet_t *i, struct inlet_stats *st);
 /* --- groups over several writers --- */
 
 /* What a member has to know of a group: all steps before the number that this returns, from the
- * writer that hands out the steps, are done. */
+ * writer that hands out the steps, are done.  Outside of groups, none of them comes, beside those
+ * that wait to be taken: UINT64_MAX while the reader is off. */
 uint64_t inlet_floor(const inlet_t *i);
 /* Claim a step of a writer that follows: either inlet_take() takes it, when the writer has it, or
  * inlet_missing() becomes true.  All steps before `floor` are done.  A later claim replaces one

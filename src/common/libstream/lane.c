@@ -27,9 +27,10 @@
  * Writers sleep on the futex `released`; readers sleep on the descriptor of their connection, where
  * they learn of the writer's death as well.
  *
- * Beside steps, the writer passes two numbers, the newest of which counts: the floor of a group,
- * and a step that is missing, plus 1.  `notes` counts them, so that a reader does not go to sleep
- * between a number that it has not looked at and the bell.
+ * Beside steps, the writer passes two numbers, the newest of which counts: the floor, which is that
+ * of a group, or the least number of the steps that come to a reader outside of groups, and a step
+ * that is missing, plus 1.  `notes` counts them, so that a reader does not go to sleep between a
+ * number that it has not looked at and the bell.
  *
  * Invariants:
  *  1. tail <= mark <= next, next - tail <= LANE_SLOTS: the steps between tail and next are in

@@ -74,9 +74,9 @@ bool lane_tx_sleep(lane_tx_t *l, uint32_t *seen);
  * the wait at once.  Another thread may use this end meanwhile. */
 void lane_tx_wait(lane_tx_t *l, uint32_t seen, double seconds);
 void lane_tx_kick(lane_tx_t *l);
-/* For groups over several writers (outlet_follow.c).  Pass two numbers to the reader beside the
- * steps: all steps before `floor` are done; step `step` does not come here.  The caller rings the
- * bell. */
+/* Pass two numbers to the reader beside the steps: all steps before `floor` are done, or do not
+ * come here; step `step` does not come here, which is for groups over several writers
+ * (outlet_follow.c).  The caller rings the bell. */
 void lane_tx_floor(lane_tx_t *l, uint64_t floor);
 void lane_tx_missing(lane_tx_t *l, uint64_t step);
 /* Report to the reader that no more steps come. */

@@ -20,7 +20,10 @@
  *    latest       all waiting steps are taken back in any case; else as drop-newest
  *
  * A reader that is off is offered no steps, and its waiting steps are taken back when it is turned
- * off.  If all readers are off, no step is wanted.
+ * off.  If all readers are off, no step is wanted.  A reader that is off, joins, or is turned on is
+ * told the least number of the steps that come to it (the floor of its lane): if it reads several
+ * writers, which are turned on one after the other, those that are on do not wait until it has
+ * ended steps which the others do not offer it.
  *
  * A blocking reader is offered the kept steps, and a step that was begun before it joined, even
  * beyond the bound of its queue: then the next step waits.
@@ -295,6 +298,15 @@ static void want(outlet_t *o, struct outlet_conn *c, const struct knock_want *w)
         lane_tx_kick(c->lane);
 }
 
+/* Tell a reader the least number of the steps that it may get. */
+static void tell_floor(outlet_t *o, struct outlet_conn *c)
+{
+    uint64_t at = atomic_load_explicit(&o->at, memory_order_relaxed);
+
+    if (!c->group && !c->team)
+        lane_tx_floor(c->lane, c->want.off ? UINT64_MAX : at > o->next_step ? at : o->next_step);
+}
+
 void outlet_want(outlet_t *o, const struct knock_want *wants, size_t n)
 {
     pthread_mutex_lock(&o->lock);
@@ -305,8 +317,11 @@ void outlet_want(outlet_t *o, const struct knock_want *wants, size_t n)
         {
             struct outlet_conn *c = list_entry(it, struct outlet_conn, node);
 
-            if (c->want.reader == wants[i].reader && !c->gone && !c->group)
+            if (c->want.reader == wants[i].reader && !c->gone && !c->group) {
                 want(o, c, &wants[i]);
+                tell_floor(o, c);
+                outlet_bell(o, c);
+            }
         }
         if (copy)
             *copy = wants[i];
@@ -387,6 +402,7 @@ void outlet_joined(outlet_t *o, struct outlet_conn *c)
     outlet_await_end(o, c->want.reader);
     outlet_set_wanted(o);
     offer_kept(o, c, begins);
+    tell_floor(o, c); /* behind the kept steps, which are below it */
 }
 
 static void reader_free(outlet_t *o, struct outlet_conn *c)
@@ -508,6 +524,11 @@ int outlet_wait(outlet_t *o, unsigned readers, double timeout, errmsg_t *err)
         return errmsg_fail(err, ETIMEDOUT, "%u of %u readers have come within %g s", there, readers,
                            timeout);
     return 0;
+}
+
+void outlet_pass(outlet_t *o, uint64_t step)
+{
+    atomic_store_explicit(&o->at, step, memory_order_relaxed);
 }
 
 int outlet_begin(outlet_t *o, uint64_t step, uint64_t size, double timeout, void **buf,

@@ -65,6 +65,9 @@ void outlet_fail(outlet_t *o);
 const char *outlet_name(const outlet_t *o);
 /* Would any reader, now or later, see a step that is written now? */
 bool outlet_wanted(const outlet_t *o);
+/* The next step will have at least this number.  A reader learns it when it joins, and when it is
+ * turned on, so that it does not wait for steps that other writers have offered it before. */
+void outlet_pass(outlet_t *o, uint64_t step);
 
 /* Wait until there are at least `readers`, at most `timeout` seconds (< 0: without limit).  0, or
  * -1 with ETIMEDOUT and an error message. */

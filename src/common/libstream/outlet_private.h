@@ -131,12 +131,13 @@ struct outlet {
     hmap_t *awaits;            /* groups of the members that outlet_await() awaits, by number */
     struct outlet_step **kept; /* the last `keep` steps, in a ring */
     uint32_t keep;
-    uint32_t depth;         /* as in outlet_opts */
-    uint64_t nkept;         /* ever */
-    struct outlet_pin *pin; /* of the next steps; NULL: nothing is pinned */
-    uint64_t npins;         /* ever */
-    uint64_t seen;          /* the largest of knock_want.seen of readers without a group */
-    uint64_t next_step;     /* the least number that the next step may have */
+    uint32_t depth;          /* as in outlet_opts */
+    uint64_t nkept;          /* ever */
+    struct outlet_pin *pin;  /* of the next steps; NULL: nothing is pinned */
+    uint64_t npins;          /* ever */
+    uint64_t seen;           /* the largest of knock_want.seen of readers without a group */
+    uint64_t next_step;      /* the least number that the next step may have */
+    atomic_uint_fast64_t at; /* the same, also while no step is wanted: outlet_pass() */
     struct outlet_stats stats;
     unsigned turn; /* outlet_get_queues(): readers before this one had their turn */
     bool ended;    /* no step follows */

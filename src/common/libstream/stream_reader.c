@@ -5,7 +5,9 @@
  * a writer has left.  This reader reports its position to the module when it ends a step, at most
  * once in COUNT_SECONDS.  Each writer's steps come in rising order, so the steps that all writers
  * have are found like equal numbers in sorted lists: the largest number at the head of any list is
- * the next candidate; steps with smaller numbers cannot be complete any more, and are released.
+ * the next candidate; steps with smaller numbers cannot be complete any more, and are released.  A
+ * writer without a step tells the least number that can come from it (outlet.c): that of a reader
+ * which has joined it later than the others, or is still off there.
  *
  * Invariants:
  *  1. The head of a source is a step that was taken and not released.  While a step is begun, the
@@ -584,6 +586,14 @@ int flux_stream_pollfd(flux_stream_t *s, errmsg_t *err)
     return s->poll_fd - 1;
 }
 
+/* The least number of the steps that come from a source, beside those that wait there. */
+static uint64_t floor_of(const flux_stream_t *s, const struct stream_source *src)
+{
+    bool counts = s->want.group[0] == '\0' && s->want.team[0] == '\0' && src->run == s->took.run;
+
+    return src->in && counts ? inlet_floor(src->in) : 0;
+}
+
 /* Make the heads of all sources, or the steps that follow these, the same step, of at least number
  * `least`.  1; 0: not now; -1.  For heads, 0 means that each source was examined: those without a
  * head have no step, and have not ended, so the caller can only wait for these. */
@@ -595,14 +605,22 @@ static int agree(flux_stream_t *s, int slot, uint64_t least, errmsg_t *err)
 
     for (uint32_t i = 0; same + waits < s->nsources; i = (i + 1) % s->nsources) {
         struct stream_source *src = &s->sources[i];
+        uint64_t floor;
         int rc;
 
-        while ((rc = stream_reader_take(s, src, slot, err)) == 1 &&
-               (src->steps[slot].step < target || src->run < s->took.run))
-            release(src, slot);
+        do { /* the floor counts if no step has come since it was read */
+            floor = floor_of(s, src);
+            while ((rc = stream_reader_take(s, src, slot, err)) == 1 &&
+                   (src->steps[slot].step < target || src->run < s->took.run))
+                release(src, slot);
+        } while (rc == 0 && floor_of(s, src) != floor);
         if (rc < 0 || (rc == 0 && slot == NEXT))
             return rc;
         if (rc == 0) {
+            if (floor > target) {
+                target = floor;
+                same = waits = 0;
+            }
             waits++;
             continue;
         }

@@ -479,6 +479,7 @@ int flux_stream_skip(flux_stream_t *s, uint64_t step, errmsg_t *err)
                            step, s->name, STEP_MAX);
     if (s->step < step)
         s->step = step;
+    outlet_pass(s->out, s->step);
     return stream_writer_report(s, err);
 }
 
@@ -703,6 +704,7 @@ int stream_writer_end(flux_stream_t *s, double timeout, errmsg_t *err)
                            s->step, s->name);
     if (!sift(s)) {
         stream_writer_next(s);
+        outlet_pass(s->out, s->step);
         return stream_writer_report(s, err);
     }
     if ((s->paused || s->limit > 0.) && !s->cleared && hold(s, &timeout, err) < 0) {
@@ -721,6 +723,7 @@ int stream_writer_end(flux_stream_t *s, double timeout, errmsg_t *err)
     if (s->placed)
         outlet_commit(s->out, block_size(s->vars));
     stream_writer_next(s);
+    outlet_pass(s->out, s->step);
     return stream_writer_report(s, err);
 }
 
@@ -732,6 +735,8 @@ int flux_stream_drop_step(flux_stream_t *s, errmsg_t *err)
         outlet_abort(s->out);
     s->copied_pin = 0;
     stream_writer_next(s);
+    if (!s->pending)
+        outlet_pass(s->out, s->step);
     return stream_writer_report(s, err);
 }
 

@@ -271,6 +271,52 @@ START_TEST(questions_many)
 }
 END_TEST
 
+/* Until the writer has told that no step before `floor` comes. */
+static void wait_floor(inlet_t *i, uint64_t floor)
+{
+    struct inlet_step s;
+
+    while (inlet_floor(i) != floor) {
+        ck_assert_int_eq(inlet_take(i, &s, &err), 0);
+        if (inlet_floor(i) != floor && inlet_sleep(i))
+            poll(&(struct pollfd){.fd = inlet_fd(i), .events = POLLIN}, 1, -1);
+        inlet_wake(i);
+    }
+}
+
+/* A reader knows which steps do not come: those before it has joined, all while it is off, and
+ * those before it was turned on. */
+START_TEST(floors)
+{
+    struct knock_want w;
+    struct inlet_step s;
+    outlet_t *o;
+    inlet_t *i;
+
+    ends_way = (enum way)_i;
+    o = writer(0., 0);
+    put(o, 1);
+    i = reader(o, "block", 0);
+    wait_floor(i, 2);
+    knock_want_init(&w);
+    w.reader = ends_way == RING ? 0 : 7; /* of the tests' readers */
+    w.off = true;
+    outlet_want(o, &w, 1);
+    wait_floor(i, UINT64_MAX);
+    put(o, 4);
+    outlet_pass(o, 9); /* steps that nobody wants */
+    w.off = false;
+    outlet_want(o, &w, 1);
+    wait_floor(i, 9);
+    put(o, 9);
+    ck_assert_int_eq(inlet_next(i, 30., &s, &err), 1);
+    ck_assert_uint_eq(s.step, 9);
+    ck_assert_int_eq(inlet_release(i, &s), 0);
+    inlet_destroy(i);
+    outlet_destroy(o);
+}
+END_TEST
+
 /* A policy that is changed while a reader reads: steps that it does not ask for are taken back. */
 START_TEST(policy)
 {
@@ -1028,6 +1074,7 @@ int main(void)
         tcase_add_loop_test(tc, tcp[i], TCP, WAYS);
     tcase_add_loop_test(tc, addresses_taken, 0, 3);
     tcase_add_loop_test(tc, questions_many, 0, WAYS);
+    tcase_add_loop_test(tc, floors, 0, WAYS);
     tcase_add_loop_test(tc, slices, 0, 2 * WAYS);
     return run_case("far", tc);
 }

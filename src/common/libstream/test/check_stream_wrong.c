@@ -629,6 +629,31 @@ START_TEST(dropped)
 }
 END_TEST
 
+/* A reader joins when rank 1 has passed steps that rank 0 has not: it does not keep these from rank
+ * 0, which would wait for it. */
+START_TEST(joined_apart)
+{
+    const struct flux_stream_opts opts = {.depth = 2};
+    struct bed b;
+
+    bed_init(&b, NULL, 2);
+    flux_stream_close(b.r);
+    works(flux_stream_skip(b.w[1], 5, &err));
+    ck_assert_msg((b.r = reader_open(&b, &opts)) != NULL, "%s", err.text);
+    for (int k = 0; k < 2; k++)
+        works(flux_stream_wait_readers(b.w[k], 1, 30., &err));
+    for (int i = 0; i < 6; i++) {
+        put_number(&b, 0);
+        if (i < 5)
+            fails(begin(&b, FLUX_STREAM_NEXT), ETIMEDOUT, "stream 's' has had no step within 0 s");
+    }
+    put_number(&b, 1);
+    ck_assert_int_eq(begin(&b, FLUX_STREAM_NEXT), 1);
+    has(&b, 5);
+    bed_free(&b);
+}
+END_TEST
+
 /* What is closed in the middle of a step: a writer has not written it, and a reader has not
  * released it, which delays nobody. */
 START_TEST(closed)
@@ -899,6 +924,7 @@ int main(void)
     tcase_add_test(tc, scheduled);
     tcase_add_test(tc, exact);
     tcase_add_loop_test(tc, dropped, 0, 3);
+    tcase_add_test(tc, joined_apart);
     tcase_add_test(tc, closed);
     tcase_add_test(tc, limits);
     tcase_add_loop_test(tc, no_stream, 0, 7);
