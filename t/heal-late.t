@@ -111,8 +111,8 @@ for rank in 0 1 2 3 4 5 6 7; do
 done
 configure "$PWD/key.%r" '["boot.timeout"] = "1s", quorum = 5'
 begin_all 7 6 5 2
-ok "ranks 1 and 3 are absent: rank 7, below them, joins at rank 0" wait_until 60 \
-    up_is "5 of 8 up: 0,2,5-7; absent: 1,3-4"
+wait_until 60 up_is "5 of 8 up: 0,2,5-7; absent: 1,3-4" || bail "the session did not come up: $(cat out.*)"
+pass "ranks 1 and 3 are absent: rank 7, below them, joins at rank 0"
 ok "it is below rank 0" below 7 0
 # As if rank 1 had been the first to look for resources, and had died at once.
 ln -sfn 1 run/0/inventory-*

@@ -237,7 +237,7 @@ kill -KILL \$("$FLUX" getattr -r 2 broker.pid)
 until "$FLUX" up | grep -q 'lost: 2'; do sleep 0.1; done
 "$FLUX" overlay add 127.0.0.3 || exit 7
 "$FLUX" up --long
-"$FLUX" ping -R -c 1 3
+until "$FLUX" ping -R -c 1 3; do sleep 0.1; done # the ring closes a little later
 kill -KILL \$("$FLUX" getattr -r 1 broker.pid)
 until "$FLUX" up | grep -q 'lost: 1'; do sleep 0.1; done
 until "$FLUX" overlay add 127.0.0.2 2>&1 | tee said | grep ended; do sleep 0.1; done
