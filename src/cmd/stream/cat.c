@@ -27,7 +27,12 @@ static const struct cmd_opt cat_opts[] = {
      "dimension I, FROM:TO, FROM:TO:STRIDE or :, separated by commas"},
     STREAM_OPT_POLICY,
     {'g', "group", "NAME", "share the steps with the other members of a group"},
-    {'k', "key", "VAR", "with --group: steps with equal values of VAR one after the other"},
+    {'k', "key", "VAR",
+     "with --group: steps with equal values of VAR one after the other; with\n"
+     "--by=record VAR is a field, and it is records with equal values"},
+    {'b', "by", "WHAT",
+     "with --group: what the members share: step (default), or record: print\n"
+     "only the records of --var that are this member's"},
     STREAM_OPT_TIMEOUT,
     {'T', "transforms", "FILES",
      "transform the steps by files in Lua (*.lua) and shared objects\n"
@@ -60,6 +65,7 @@ struct cat {
     const char *slice; /* NULL: none */
     bool raw;
     bool json;
+    bool divided; /* only some records are this member's */
 };
 
 /* Print one JSON object (taken over) in a line. */
@@ -89,9 +95,12 @@ static void print_numbers(const char *before, const uint64_t *v, unsigned n, con
     fputs(after, stdout);
 }
 
-/* The records of a writer as a list of JSON objects: NULL after an error message. */
+/* The records of a writer that are for this reader as a list of JSON objects: NULL after an error
+ * message. */
 static json_t *cat_records(struct cat *cat, uint32_t rank, const char *var, const char **name)
 {
+    const struct flux_stream_range *own;
+    size_t nranges;
     const stream_format_t *f;
     stream_format_t *mine = NULL;
     json_t *list = NULL;
@@ -100,14 +109,17 @@ static json_t *cat_records(struct cat *cat, uint32_t rank, const char *var, cons
     size_t n;
 
     if (!(f = flux_stream_format(cat->s, var, &err)) || !(mine = stream_format_native(f, &err)) ||
-        flux_stream_get_records(cat->s, rank, var, mine, (const void **)&recs, &n, &err) < 0)
+        flux_stream_get_records(cat->s, rank, var, mine, (const void **)&recs, &n, &err) < 0 ||
+        flux_stream_mine(cat->s, rank, var, &own, &nranges, &err) < 0)
         cmd_error(cat->c, "%s", err.text);
     else if (!(list = json_array()))
         cmd_error(cat->c, "out of memory");
     else {
         *name = stream_format_name(f);
-        for (size_t i = 0; i < n; i++)
-            json_array_append_new(list, record_json(mine, recs + i * stream_format_size(mine)));
+        for (size_t k = 0; k < nranges; k++) {
+            for (size_t i = own[k].start; i < own[k].start + own[k].count && i < n; i++)
+                json_array_append_new(list, record_json(mine, recs + i * stream_format_size(mine)));
+        }
     }
     stream_format_destroy(mine);
     return list;
@@ -142,6 +154,9 @@ static int cat_var(struct cat *cat, uint64_t step, uint32_t rank, const char *va
     array = flux_stream_inquire(cat->s, rank, var, &in, &err) == 0;
     if (!array && errno != ENOENT)
         return cmd_error(cat->c, "%s", err.text);
+    if (cat->divided && (!array || in.format == 0))
+        return cmd_error(cat->c, "variable '%s' in step %" PRIu64 " does not have records", var,
+                         step);
     if (array && in.format > 0 && cat->var && !(records = cat_records(cat, rank, var, &name)))
         return CMD_FAIL;
     if (cat->json) {
@@ -359,6 +374,9 @@ int stream_cat(struct cmd *c, int argc, char **argv)
         case 'k':
             opts.key = val;
             break;
+        case 'b':
+            opts.by = val;
+            break;
         case 'T':
             opts.transforms = val;
             break;
@@ -387,6 +405,14 @@ int stream_cat(struct cmd *c, int argc, char **argv)
         return cmd_usage_error(c, "one NAME is required");
     if (cat.slice && !cat.var)
         return cmd_usage_error(c, "--slice needs --var");
+    if (opts.by && !opts.group)
+        return cmd_usage_error(c, "--by needs --group");
+    if (opts.by && knock_by_set(&want, opts.by, &err) < 0)
+        return cmd_usage_error(c, "%s", err.text);
+    cat.divided = opts.by && want.by_record;
+    if (cat.divided && (!cat.var || cat.slice || cat.raw || opts.stay))
+        return cmd_usage_error(c,
+                               "--by=record needs --var, and excludes --slice, --raw and --stay");
     if (cat.raw && cat.json)
         return cmd_usage_error(c, "--raw and --json exclude each other");
     if (opts.policy && knock_policy_parse(&want, opts.policy, &err) < 0)

@@ -22,6 +22,8 @@
 #define FLAG_OFF 2u
 #define FLAG_RESUME 4u
 #define FLAG_FOLLOW 8u
+#define FLAG_RECORD 16u
+#define FLAGS (FLAG_SECURE | FLAG_OFF | FLAG_RESUME | FLAG_FOLLOW | FLAG_RECORD)
 #define HELLO_NAMES 96
 #define HELLO_PROVED (HELLO_NAMES + KNOCK_NAMES_LEN) /* bytes before the proof */
 #define WELCOME_PROVED 32
@@ -78,7 +80,8 @@ void far_hello_make(unsigned char hello[FAR_HELLO_LEN], const struct far_hello *
 {
     head_put(hello, FAR_HELLO_LEN);
     le_put32(hello + 12, (h->secure ? FLAG_SECURE : 0) | (h->want.off ? FLAG_OFF : 0) |
-                             (h->resume ? FLAG_RESUME : 0) | (h->want.follow ? FLAG_FOLLOW : 0));
+                             (h->resume ? FLAG_RESUME : 0) | (h->want.follow ? FLAG_FOLLOW : 0) |
+                             (h->want.by_record ? FLAG_RECORD : 0));
     le_put32(hello + 16, (uint32_t)h->want.policy);
     le_put32(hello + 20, h->want.every);
     le_put32(hello + 24, h->want.depth);
@@ -102,14 +105,13 @@ int far_hello_read(const unsigned char hello[FAR_HELLO_LEN], struct far_hello *h
                                      .bytes = le_get64(hello + 32),
                                      .reader = le_get64(hello + 40),
                                      .off = le_get32(hello + 12) & FLAG_OFF,
-                                     .follow = le_get32(hello + 12) & FLAG_FOLLOW},
+                                     .follow = le_get32(hello + 12) & FLAG_FOLLOW,
+                                     .by_record = le_get32(hello + 12) & FLAG_RECORD},
                             .reader = le_get64(hello + 40),
                             .expires = le_get64(hello + 48),
                             .resume = le_get32(hello + 12) & FLAG_RESUME};
     *(h->resume ? &h->have : &h->want.seen) = le_get64(hello + 56);
-    if (!head_ok(hello) ||
-        le_get32(hello + 12) & ~(FLAG_SECURE | FLAG_OFF | FLAG_RESUME | FLAG_FOLLOW) ||
-        !knock_want_ok(&h->want) ||
+    if (!head_ok(hello) || le_get32(hello + 12) & ~FLAGS || !knock_want_ok(&h->want) ||
         knock_names_decode(hello + HELLO_NAMES, le_get32(hello + 28) & 0xffff, &h->want) < 0)
         return inval();
     return 0;
@@ -187,6 +189,7 @@ static const struct {
     [FAR_PINNED] = {true, NUMBER, FAR_PINNED_MAX},
     [FAR_CLAIM] = {false, STEP | LEN, 0},
     [FAR_NOTE] = {true, STEP | LEN, 0},
+    [FAR_PARTS] = {true, STEP, 0},
 };
 #define TYPES (sizeof(types) / sizeof(types[0]))
 

@@ -79,6 +79,7 @@ enum far_type {
     /* in groups over several writers: */
     FAR_CLAIM, /* of a member: step, or KNOCK_NO_STEP; len: all steps before it are done */
     FAR_NOTE,  /* of a writer: step that is missing, or KNOCK_NO_STEP; len: the same */
+    FAR_PARTS, /* of a writer: parts of the next step, which is divided, see struct lane_item */
 };
 
 #define FAR_HEAD_LEN 32

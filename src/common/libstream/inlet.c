@@ -365,9 +365,9 @@ int inlet_take(inlet_t *i, struct inlet_step *s, errmsg_t *err)
     }
     if (rc < 0 || !inside(i, item.off, item.len) || !inside(i, item.pin_off, item.pin_len))
         return errmsg_fail(err, EPROTO, "the writer has destroyed the description of a step");
-    *s = (struct inlet_step){item.number, item.step, i->base + item.off,
-                             item.len,    item.pin,  i->base + item.pin_off,
-                             item.pin_len};
+    *s = (struct inlet_step){item.number,  item.step, i->base + item.off,
+                             item.len,     item.pin,  i->base + item.pin_off,
+                             item.pin_len, item.parts};
     INVARIANT(2, (const unsigned char *)s->data + s->len <= i->base + i->size);
     return 1;
 }

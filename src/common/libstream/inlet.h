@@ -39,6 +39,7 @@ struct inlet_step {
     const void *pinned; /* its bytes, valid as long as `data`; equal numbers: the same bytes in the
                          * same place */
     uint64_t pinned_len;
+    uint64_t parts; /* see struct lane_item */
 };
 
 /* Connect to a writer of this host.  `name`: from outlet_name().  NULL with an error message and

@@ -194,6 +194,7 @@ int inlet_far_take(inlet_far_t *f, struct inlet_step *s, errmsg_t *err)
     list_remove(&st->node);
     *s = (struct inlet_step){
         .number = st->number, .step = st->step, .data = f->base + st->e->off, .len = st->len};
+    s->parts = st->parts;
     if (st->pin) {
         s->pin = st->pin->number;
         s->pinned = f->base + st->pin->e->off;

@@ -58,6 +58,8 @@ static int step_begin(inlet_far_t *f)
     st->number = f->last = m->number;
     st->step = m->step;
     st->len = m->len;
+    st->parts = f->parts;
+    f->parts = 0;
     st->first = again ? f->first_len : m->payload;
     if (again)
         memcpy(f->base + st->e->off, f->first, f->first_len);
@@ -144,6 +146,9 @@ static int message_begin(inlet_far_t *f)
         f->missing = m->step == KNOCK_NO_STEP ? f->missing : m->step + 1;
         f->floor = m->len;
         f->noted = true;
+        return 0;
+    case FAR_PARTS:
+        f->parts = m->step;
         return 0;
     default: /* FAR_END: far_msg_decode() accepts no other type */
         f->end = (enum lane_end)m->number;

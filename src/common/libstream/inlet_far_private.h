@@ -29,6 +29,7 @@ struct inlet_far_step {
     uint64_t step;
     uint64_t len;
     uint64_t first; /* number of bytes, from the first one on, that have arrived */
+    uint64_t parts; /* see struct lane_item */
     struct extent *e;
     struct inlet_far_pin *pin;          /* NULL: nothing is pinned */
     uint64_t have[BLOCK_VARS_MAX / 64]; /* variables of which the value is there */
@@ -83,6 +84,7 @@ struct inlet_far {
     uint64_t last;                /* number of the last announced step */
     unsigned char *first;         /* first bytes of the last FAR_STEP */
     uint64_t first_len;
+    uint64_t parts; /* of the step that is announced next; 0: it is not divided */
 
     unsigned char *buf;              /* INLET_FAR_BUFFER bytes */
     size_t at, len;                  /* what of it was not handled */

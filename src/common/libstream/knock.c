@@ -7,7 +7,8 @@
  *       0  "FLUXSTRM"     8  version, 4     12  policy    16  every    20  depth
  *      24  bytes         32  capability, 32 bytes
  *      64  number of the reader           72  1: it is off, else 0
- *      76  1: member of a group whose steps another writer hands out, else 0
+ *      76  of a member of a group the sum of 1: another writer hands out the steps, and 2: members
+ *          divide the records of a step; else 0
  *      80  last complete step that it has had of writers before, plus 1, below 2^62; 0: none
  *    knock of a member of a group, 288 bytes: the same, with policy block, and
  *      88  group, 64 bytes         152  key, 128 bytes: names, filled with zeros
@@ -103,6 +104,16 @@ int knock_group_set(struct knock_want *w, const char *group, const char *key, er
     return 0;
 }
 
+int knock_by_set(struct knock_want *w, const char *by, errmsg_t *err)
+{
+    w->by_record = strcmp(by, "record") == 0;
+    if (!w->by_record && strcmp(by, "step") != 0)
+        return errmsg_fail(err, EINVAL,
+                           "'%.40s' is not what the members of a group share: use step or record",
+                           by);
+    return 0;
+}
+
 int knock_team_set(struct knock_want *w, const char *team, uint32_t rank, uint32_t size,
                    errmsg_t *err)
 {
@@ -130,6 +141,11 @@ int knock_refused(const struct knock_want *w, int errnum, errmsg_t *err)
                            "team '%s' of the stream has another size than %u, or another policy: "
                            "all members have the same",
                            w->team, w->size);
+    if (errnum == EINVAL && w->group[0] != '\0')
+        return errmsg_fail(err, EINVAL,
+                           "group '%s' of the stream does not share the work by %s: all members "
+                           "share it in the same way",
+                           w->group, w->by_record ? "record" : "step");
     if (errnum == EEXIST)
         return errmsg_fail(err, EEXIST,
                            "group '%s' of the stream has another key than '%s': all members have "
@@ -166,7 +182,7 @@ size_t knock_encode(const struct knock *k, unsigned char buf[KNOCK_MAX])
     memcpy(buf + 32, k->key, KNOCK_KEY_LEN);
     le_put64(buf + 64, k->want.reader);
     le_put32(buf + 72, k->want.off);
-    le_put32(buf + 76, k->want.follow);
+    le_put32(buf + 76, k->want.follow | k->want.by_record << 1);
     le_put64(buf + 80, k->want.seen);
     if (k->want.group[0] == '\0' && k->want.size == 0)
         return KNOCK_LEN;
@@ -207,7 +223,7 @@ int knock_names_decode(const unsigned char buf[KNOCK_NAMES_LEN], uint32_t number
 
     if (ok &&
         (w->group[0] != '\0' ? w->policy == KNOCK_BLOCK && !w->off
-                             : w->key[0] == '\0' && !w->follow) &&
+                             : w->key[0] == '\0' && !w->follow && !w->by_record) &&
         (w->size > 0 ? w->team[0] != '\0' && number < w->size && w->size <= KNOCK_TEAM_SIZE_MAX
                      : number <= (w->group[0] != '\0' ? KNOCK_HOLD_MAX : 0))) {
         *(w->size > 0 ? &w->rank : &w->hold) = number;
@@ -230,13 +246,14 @@ int knock_decode(const unsigned char *buf, size_t len, struct knock *k)
                                   .reader = le_get64(buf + 64),
                                   .seen = le_get64(buf + 80),
                                   .off = le_get32(buf + 72) == 1,
-                                  .follow = le_get32(buf + 76) == 1};
+                                  .follow = le_get32(buf + 76) & 1,
+                                  .by_record = le_get32(buf + 76) & 2};
     if (len == KNOCK_MAX) {
         number = le_get32(buf + KNOCK_LEN + KNOCK_NAMES_LEN);
         k->want.size = le_get32(buf + KNOCK_LEN + KNOCK_NAMES_LEN + 4);
     }
-    if (!knock_want_ok(&k->want) || le_get32(buf + 72) > 1 || le_get32(buf + 76) > 1 ||
-        (len == KNOCK_LEN && k->want.follow) ||
+    if (!knock_want_ok(&k->want) || le_get32(buf + 72) > 1 || le_get32(buf + 76) > 3 ||
+        (len == KNOCK_LEN && (k->want.follow || k->want.by_record)) ||
         (len == KNOCK_MAX && (knock_names_decode(buf + KNOCK_LEN, number, &k->want) < 0 ||
                               (k->want.group[0] == '\0' && k->want.size == 0))))
         goto inval;

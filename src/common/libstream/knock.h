@@ -45,7 +45,8 @@ struct knock_want {
     char group[KNOCK_GROUP_MAX + 1]; /* "": none */
     char key[KNOCK_VAR_MAX + 1];     /* variable; steps with equal values of it are kept in order */
     uint32_t hold;                   /* seconds that the group is given steps without members */
-    bool follow; /* another writer hands out the steps, and members claim them here */
+    bool follow;    /* another writer hands out the steps, and members claim them here */
+    bool by_record; /* the records of a step are divided among members; `key` is a field of them */
     /* for a member of a team, all members of which are offered the same steps: */
     char team[KNOCK_GROUP_MAX + 1]; /* "": none */
     uint32_t rank;
@@ -61,6 +62,10 @@ int knock_policy_parse(struct knock_want *w, const char *text, errmsg_t *err);
 /* Make the options those of a member of a group that has the same `key` (NULL: none), with `depth`
  * 1.  0, or -1 with an error message and EINVAL (an invalid name, or a policy other than block). */
 int knock_group_set(struct knock_want *w, const char *group, const char *key, errmsg_t *err);
+
+/* "step" or "record": what the members of a group share.  0, or -1 with EINVAL and an error
+ * message. */
+int knock_by_set(struct knock_want *w, const char *by, errmsg_t *err);
 
 /* Make the options those of rank `rank` of `size` processes that read as a team.  0, or -1 with an
  * error message and EINVAL (an invalid name, rank or size). */

@@ -2,7 +2,8 @@
  *
  *    bytes 0..63     written by the writer: ended, writer_sleeps, notes, floor, missing
  *    bytes 64..127   written by the reader: reader_sleeps, released
- *    then            LANE_SLOTS slots of 64 bytes: word, step, off, len, pin, pin_off, pin_len
+ *    then            LANE_SLOTS slots of 64 bytes: word, step, off, len, pin, pin_off, pin_len,
+ *                    parts
  *
  * Offers are numbered 1, 2, ...; number n is in slot n modulo LANE_SLOTS.  The word of a slot is
  * number * 4 + state, so that a word never has two meanings:
@@ -70,7 +71,7 @@ struct slot {
     _Atomic uint64_t pin;
     _Atomic uint64_t pin_off;
     _Atomic uint64_t pin_len;
-    uint64_t unused;
+    _Atomic uint64_t parts;
 };
 
 struct page {
@@ -190,6 +191,7 @@ bool lane_tx_offer(lane_tx_t *l, const struct lane_item *item, void *ref)
     atomic_store_explicit(&s->pin, item->pin, memory_order_relaxed);
     atomic_store_explicit(&s->pin_off, item->pin_off, memory_order_relaxed);
     atomic_store_explicit(&s->pin_len, item->pin_len, memory_order_relaxed);
+    atomic_store_explicit(&s->parts, item->parts, memory_order_relaxed);
     atomic_store_explicit(&s->word, word_of(number, OFFERED), memory_order_release);
     if (number < l->mark)
         l->mark = number;
@@ -372,6 +374,7 @@ int lane_rx_take(lane_rx_t *l, struct lane_item *item)
         item->pin = atomic_load_explicit(&s->pin, memory_order_relaxed);
         item->pin_off = atomic_load_explicit(&s->pin_off, memory_order_relaxed);
         item->pin_len = atomic_load_explicit(&s->pin_len, memory_order_relaxed);
+        item->parts = atomic_load_explicit(&s->parts, memory_order_relaxed);
         return 1;
     }
     errno = EPROTO;

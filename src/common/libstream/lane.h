@@ -31,6 +31,8 @@ struct lane_item {
     uint64_t pin; /* number of the pin block of the step, from 1 on; 0: there is none; its bytes: */
     uint64_t pin_off;
     uint64_t pin_len;
+    uint64_t parts; /* of a step that members of a group divide: those of the reader, a set of bits;
+                     * 0: the step is not divided */
 };
 
 /* The reason why no more steps come. */

@@ -239,6 +239,8 @@ static void announce(outlet_t *o, struct outlet_far *f, const struct lane_item *
         .type = FAR_STEP, .number = item->number, .step = item->step, .len = item->len};
 
     f->take = f->wait = false;
+    if (item->parts != 0)
+        put_msg(f, &(struct far_msg){.type = FAR_PARTS, .step = item->parts});
     if (first_again(f, data, first)) {
         m.type = FAR_AGAIN;
         first = 0;
@@ -479,7 +481,7 @@ static int gather(outlet_t *o, struct outlet_far *f, struct iovec *iov)
     if (f->out_at == f->out_len)
         f->out_at = f->out_len = 0;
     copy_short(f);
-    while (b->number == 0 && OUT - f->out_len >= WHOLE + 2 * FAR_HEAD_LEN) {
+    while (b->number == 0 && OUT - f->out_len >= WHOLE + 3 * FAR_HEAD_LEN) {
         if (f->nquestions > 0) {
             if (question(o, f) < 0)
                 return -1;

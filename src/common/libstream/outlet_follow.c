@@ -18,6 +18,12 @@
  * and a member passes on a floor that it has learned otherwise.  So nothing stays here that a
  * member has not released because it died after its first release.
  *
+ * If members divide the steps, by record, each of them may have parts of a step, so that its
+ * release shows nothing: the step is done only when the floor has passed it, and until then it is
+ * given to any member that claims it.  A member keeps it, too, and claims it once
+ * (stream_group.c).  So nobody knows here which of them has not done its parts: the writer of rank
+ * 0 evicts it, and this one waits.
+ *
  * A step that is missing was released by a member, which had ended it, so that no other member has
  * to do it; or this writer had published it before the group had a member here.  In both cases, the
  * member that has claimed it releases it at all writers, without having begun it.  So nobody has to
@@ -193,7 +199,7 @@ void outlet_follow_reap(outlet_t *o, struct outlet_conn *c)
 
     while ((sh = lane_tx_reap(c->lane))) {
         INVARIANT(2, sh->again);
-        if ((own = find(g, sh->s->step)))
+        if (!g->want.by_record && (own = find(g, sh->s->step)))
             done(o, g, own);
         outlet_group_share_free(o, sh);
         any = true;
@@ -242,6 +248,8 @@ void outlet_follow_evict(outlet_t *o, struct outlet_group *g)
 {
     bool any = false;
 
+    if (g->want.by_record)
+        return;
     LIST_FOREACH(it, &g->members)
     {
         any |= !list_empty(&member_of(it)->held);

@@ -13,6 +13,14 @@
  * hash, which puts them into KEY_BUCKETS buckets: values of one bucket are in order as if they were
  * equal.  A step without the variable counts as one with an empty value.
  *
+ * Members may divide the steps, by record (knock_want.by_record).  A step then has PARTS parts, and
+ * each share of it is a set of these, which a member releases by itself; the step is done when all
+ * its shares are.  A waiting share is cut when it is given: a member gets as many parts as each
+ * would get if all had room, so that all work on one step.  Which records are in a part is the
+ * readers' matter (stream_mine.c): with a key, all with one value of it are.  So the writer looks
+ * into no record, and the owner of the parts with a value of the key is that of a bucket: there is
+ * one bucket for each part.
+ *
  * The group may be one of a stream with several writers.  Then the writer of rank 0 hands out the
  * steps in this way, and the others keep theirs until members claim and release them
  * (outlet_follow.c).  For that, members learn the `floor` of the group with each step: the number
@@ -23,9 +31,9 @@
  *
  * Invariants:
  *  1. A step is in a group at most once, plus once for each evicted member that has it in its lane
- *     (`again`).
- *  2. `live` and `bytes` count the shares that are not `again`, which are those in `open`, by
- *     rising number; `waiting` is in the order in which members get them.
+ *     (`again`).  If members divide steps, this holds for each part of it.
+ *  2. `live` and `bytes` count the steps of the shares that are not `again`, which are those in
+ *     `open`, by rising number; `waiting` is in the order in which members get them.
  *  3. A member in `idle` has room for another step.  A member with room is in `idle`, unless its
  *     lane has no slot, because the member releases steps in another order than it got them.
  *  4. A bucket has an owner if and only if that member has steps of it that are not `again`.
@@ -54,6 +62,9 @@
 
 #define GROUPS_MAX 64 /* groups of a writer */
 #define KEY_BUCKETS 1024
+#define PARTS 64
+
+_Static_assert(PARTS <= KEY_BUCKETS, "a part is a bucket");
 
 struct outlet_bucket {
     struct outlet_conn *owner; /* NULL: no member has a step of it */
@@ -71,7 +82,7 @@ static uint32_t bucket_of(outlet_t *o, const struct outlet_group *g, const struc
     block_t *b;
     uint64_t hash;
 
-    if (!g->buckets)
+    if (!g->buckets || g->want.by_record)
         return 0;
     if ((b = block_read(data, s->len, NULL)))
         v = block_find(b, g->want.key);
@@ -92,6 +103,7 @@ struct outlet_share *outlet_group_share(outlet_t *o, struct outlet_group *g, str
     }
     sh->s = s;
     sh->bucket = bucket;
+    sh->parts = g->want.by_record ? UINT64_MAX : 0;
     s->refs++;
     g->live++;
     g->bytes += s->len;
@@ -100,10 +112,37 @@ struct outlet_share *outlet_group_share(outlet_t *o, struct outlet_group *g, str
     return sh;
 }
 
+/* Another share of the same step, and before it in `open`: of some of its parts.  NULL: memory is
+ * short. */
+static struct outlet_share *share_beside(struct outlet_share *sh, uint64_t parts)
+{
+    struct outlet_share *own = calloc(1, sizeof(*own));
+
+    if (!own)
+        return NULL;
+    own->s = sh->s;
+    own->bucket = sh->bucket;
+    own->parts = parts;
+    own->s->refs++;
+    list_init(&own->node);
+    list_append(&sh->open, &own->open);
+    return own;
+}
+
+static bool same_step(const struct outlet_group *g, const struct list_node *n,
+                      const struct outlet_step *s)
+{
+    return n != &g->open && list_entry(n, struct outlet_share, open)->s == s;
+}
+
 void outlet_group_uncount(struct outlet_group *g, struct outlet_share *sh)
 {
+    bool last = !same_step(g, sh->open.prev, sh->s) && !same_step(g, sh->open.next, sh->s);
+
     INVARIANT(2, g->live > 0 && g->bytes >= sh->s->len && !list_empty(&sh->open));
     list_remove(&sh->open);
+    if (!last)
+        return;
     g->live--;
     g->bytes -= sh->s->len;
 }
@@ -138,17 +177,78 @@ static void tell_floor(outlet_t *o, struct outlet_group *g)
     }
 }
 
-/* Note that a member no longer has a share of its bucket. */
-static void bucket_leave(struct outlet_group *g, const struct outlet_share *sh)
-{
-    struct outlet_bucket *b;
+/* --- buckets --- */
 
-    if (!g->buckets)
-        return;
-    b = &g->buckets[sh->bucket];
+static unsigned lowest(uint64_t parts)
+{
+    return (unsigned)__builtin_ctzll(parts);
+}
+
+static void enter(struct outlet_bucket *b, struct outlet_conn *c)
+{
+    INVARIANT(4, !b->owner || b->owner == c);
+    b->owner = c;
+    b->count++;
+}
+
+static void leave(struct outlet_bucket *b)
+{
     INVARIANT(4, b->owner && b->count > 0);
     if (--b->count == 0)
         b->owner = NULL;
+}
+
+/* Note that a member has a share of its bucket, or of that of each part. */
+static void bucket_enter(struct outlet_group *g, const struct outlet_share *sh,
+                         struct outlet_conn *c)
+{
+    if (g->buckets && !g->want.by_record)
+        enter(&g->buckets[sh->bucket], c);
+    for (uint64_t left = g->buckets ? sh->parts : 0; left != 0; left &= left - 1)
+        enter(&g->buckets[lowest(left)], c);
+}
+
+/* Note that a member no longer has it. */
+static void bucket_leave(struct outlet_group *g, const struct outlet_share *sh)
+{
+    if (g->buckets && !g->want.by_record)
+        leave(&g->buckets[sh->bucket]);
+    for (uint64_t left = g->buckets ? sh->parts : 0; left != 0; left &= left - 1)
+        leave(&g->buckets[lowest(left)]);
+}
+
+/* Those of the parts that a member may have, at most `max`. */
+static uint64_t parts_for(const struct outlet_group *g, const struct outlet_conn *c, uint64_t parts,
+                          unsigned max)
+{
+    uint64_t some = 0;
+
+    for (; parts != 0 && max > 0; parts &= parts - 1) {
+        const struct outlet_conn *owner = g->buckets ? g->buckets[lowest(parts)].owner : NULL;
+
+        if (!owner || owner == c) {
+            some |= parts & -parts;
+            max--;
+        }
+    }
+    return some;
+}
+
+/* Make a share with some parts of one that waits, and before it.  If memory is short, it is the
+ * share itself if the member may have that, else NULL. */
+static struct outlet_share *cut(const struct outlet_group *g, const struct outlet_conn *c,
+                                struct outlet_share *sh, unsigned max)
+{
+    uint64_t parts = parts_for(g, c, sh->parts, max);
+    struct outlet_share *own;
+
+    if (parts == sh->parts)
+        return sh;
+    if (!(own = share_beside(sh, parts)))
+        return parts_for(g, c, sh->parts, PARTS) == sh->parts ? sh : NULL;
+    sh->parts &= ~parts;
+    list_append(&sh->node, &own->node);
+    return own;
 }
 
 /* --- giving steps --- */
@@ -156,6 +256,23 @@ static void bucket_leave(struct outlet_group *g, const struct outlet_share *sh)
 static bool has_room(const struct outlet_conn *c)
 {
     return lane_tx_live(c->lane) < c->want.depth;
+}
+
+/* The same for a share of a step that is divided: the member gets some of its parts. */
+static struct outlet_conn *choose_parts(const struct outlet_group *g, const struct outlet_share *sh)
+{
+    struct list_node *n = list_first(&g->idle);
+    struct outlet_conn *any = n ? list_entry(n, struct outlet_conn, idle) : NULL;
+
+    for (uint64_t left = g->buckets ? sh->parts : 0; left != 0; left &= left - 1) {
+        struct outlet_conn *owner = g->buckets[lowest(left)].owner;
+
+        if (!owner)
+            return any;
+        if (has_room(owner))
+            return owner;
+    }
+    return g->buckets ? NULL : any;
 }
 
 /* Choose the member for a share; NULL: no member has room, or the owner of its bucket has none. */
@@ -177,6 +294,7 @@ static bool give(outlet_t *o, struct outlet_group *g, struct outlet_conn *c,
 {
     struct lane_item item = outlet_item(sh->s);
 
+    item.parts = sh->parts;
     list_remove(&c->idle);
     if (!lane_tx_room(c->lane))
         return false;
@@ -184,17 +302,36 @@ static bool give(outlet_t *o, struct outlet_group *g, struct outlet_conn *c,
     lane_tx_offer(c->lane, &item, sh);
     list_remove(&sh->node);
     list_append(&c->held, &sh->node);
-    if (g->buckets) {
-        struct outlet_bucket *b = &g->buckets[sh->bucket];
-
-        INVARIANT(4, !b->owner || b->owner == c);
-        b->owner = c;
-        b->count++;
-    }
+    bucket_enter(g, sh, c);
     if (has_room(c))
         list_append(&g->idle, &c->idle);
     o->stats.offered++;
     outlet_bell(o, c);
+    return true;
+}
+
+/* Give a waiting share of a step that is divided to members that have room.  false: as give(). */
+static bool divide(outlet_t *o, struct outlet_group *g, struct outlet_share *sh)
+{
+    struct outlet_conn *c;
+    unsigned n = 0;
+    unsigned max;
+
+    LIST_FOREACH(it, &g->members)
+    {
+        if (++n == PARTS)
+            break;
+    }
+    max = n > 0 ? (PARTS + n - 1) / n : PARTS;
+
+    while ((c = choose_parts(g, sh))) {
+        struct outlet_share *own = cut(g, c, sh, max);
+
+        if (!own || !give(o, g, c, own))
+            return false;
+        if (own == sh)
+            break;
+    }
     return true;
 }
 
@@ -210,7 +347,7 @@ static void pump(outlet_t *o, struct outlet_group *g)
 
         if (list_empty(&g->idle))
             return;
-        if ((c = choose(g, sh)) && !give(o, g, c, sh))
+        if (g->want.by_record ? !divide(o, g, sh) : (c = choose(g, sh)) && !give(o, g, c, sh))
             return; /* later steps of the bucket must not overtake it */
     }
 }
@@ -251,8 +388,12 @@ static void flush(outlet_t *o, struct outlet_group *g)
         struct outlet_share *sh = list_entry(list_first(&g->waiting), struct outlet_share, node);
         struct outlet_conn *c = list_entry(n, struct outlet_conn, member);
 
-        if (g->buckets && g->buckets[sh->bucket].owner)
-            c = g->buckets[sh->bucket].owner;
+        uint32_t bucket = g->want.by_record ? lowest(sh->parts) : sh->bucket;
+
+        if (g->buckets && g->buckets[bucket].owner)
+            c = g->buckets[bucket].owner;
+        if (g->want.by_record && !(sh = cut(g, c, sh, PARTS)))
+            return;
         if (!give(o, g, c, sh))
             return;
         list_remove(&c->member);
@@ -283,6 +424,7 @@ static bool reap(outlet_t *o, struct outlet_group *g, struct outlet_conn *c)
 void outlet_group_reap(outlet_t *o, struct outlet_conn *c)
 {
     struct outlet_group *g = c->group;
+    uint64_t floor;
 
     if (g->want.follow) {
         outlet_follow_reap(o, c);
@@ -297,11 +439,13 @@ void outlet_group_reap(outlet_t *o, struct outlet_conn *c)
     else if (has_room(c))
         list_append(&g->idle, &c->idle);
     pump(o, g);
+    floor = floor_of(o, g);
     if (g->gap && list_empty(&g->open))
         tell_floor(o, g);
-    else if (list_empty(&g->open)) {
-        lane_tx_floor(c->lane, floor_of(o, g));
+    else if (list_empty(&g->open) || (g->want.by_record && floor > g->floor)) {
+        lane_tx_floor(c->lane, floor);
         outlet_bell(o, c);
+        g->floor = floor;
     }
     pthread_cond_broadcast(&o->moved);
 }
@@ -322,12 +466,13 @@ static void hand_on(outlet_t *o, struct outlet_group *g, struct outlet_conn *c, 
                 outlet_group_share_free(o, sh);
             continue;
         }
-        if (evicted && !(next = outlet_group_share(o, g, sh->s, sh->bucket)))
+        if (evicted && !(next = share_beside(sh, sh->parts))) {
+            o->stats.dropped++;
+            g->gap = true;
             continue;
+        }
         bucket_leave(g, sh);
         if (evicted) {
-            list_remove(&next->open);
-            list_append(&sh->open, &next->open); /* before it */
             outlet_group_uncount(g, sh);
             sh->again = true;
         } else
@@ -528,6 +673,7 @@ static int adopt(outlet_t *o, struct outlet_group *g, const struct knock_want *w
         struct outlet_share *sh = list_entry(it, struct outlet_share, node);
 
         sh->bucket = bucket_of(o, g, sh->s);
+        sh->parts = want->by_record ? UINT64_MAX : 0;
     }
     return 0;
 }
@@ -590,6 +736,8 @@ int outlet_group_enter(outlet_t *o, struct outlet_conn *c)
         return rc;
     if (strcmp(g->want.key, c->want.key) != 0)
         return EEXIST;
+    if (g->want.by_record != c->want.by_record)
+        return EINVAL;
     c->group = g;
     g->users++;
     return 0;

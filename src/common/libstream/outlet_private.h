@@ -37,6 +37,7 @@ struct outlet_share {
     struct list_node open; /* in outlet_group.open */
     struct outlet_step *s;
     uint32_t bucket; /* of its key */
+    uint64_t parts;  /* of the step, if members divide it, a set of bits; else 0 */
     bool again;      /* another member, or the group itself, has it, too */
 };
 
@@ -49,12 +50,12 @@ struct outlet_group {
     bool begun;     /* the first member has joined */
     struct list_node waiting;
     struct list_node open; /* the shares that count, by number of the step */
-    unsigned live;
+    unsigned live;         /* steps of these shares, */
     uint64_t bytes;
     double since;   /* start of the time in which the writer has waited and nothing was released; 0:
                      * it does not wait */
     bool gap;       /* steps were not given to the group, and members have not been told */
-    uint64_t floor; /* as members have told: outlet_follow.c */
+    uint64_t floor; /* as members have told: outlet_follow.c; or, if they divide steps, were told */
     /* Of a group that earlier writers have had: outlet_await.c. */
     bool resumed;                  /* it is such a group; */
     bool fresh;                    /* no member has joined yet: its options are not known */

@@ -18,7 +18,7 @@
 #include "libutil/strbuf.h"
 
 /* Find the last field of a path in the records of `f`: NULL with an error message. */
-static const struct stream_field *field_at(const stream_format_t *f, const char *path,
+static const struct stream_field *field_at(const stream_format_t *f, const char *path, bool strings,
                                            errmsg_t *err)
 {
     for (;;) {
@@ -37,7 +37,8 @@ static const struct stream_field *field_at(const stream_format_t *f, const char 
             return NULL;
         }
         if (!path[len]) {
-            if (fd->type < STREAM_STRING && !fd->variable)
+            if ((fd->type < STREAM_STRING && !fd->variable) ||
+                (strings && fd->type == STREAM_STRING && fd->ndims == 0))
                 return fd;
             errmsg_fail(err, EINVAL, "field %s.%s is not a number, or some of a fixed shape",
                         stream_format_name(f), fd->name);
@@ -88,6 +89,13 @@ static stream_format_t *format_of(const char *path, const struct stream_field *f
     return f;
 }
 
+stream_format_t *project_format(const stream_format_t *f, const char *path,
+                                const struct stream_field **fd, errmsg_t *err)
+{
+    *fd = field_at(f, path, true, err);
+    return *fd ? format_of(path, *fd, err) : NULL;
+}
+
 /* Append the dimensions of a field to those of the variable.  0, or -1. */
 static int shape_of(const struct flux_stream_info *in, bool all, const struct stream_field *fd,
                     struct flux_transform_array *out, uint64_t *n, errmsg_t *err)
@@ -117,7 +125,7 @@ static int get(flux_stream_t *s, const char *var, const char *path, uint32_t ran
 {
     bool all = rank == FLUX_TRANSFORM_ALL;
     const stream_format_t *theirs = flux_stream_format(s, var, err);
-    const struct stream_field *fd = theirs ? field_at(theirs, path, err) : NULL;
+    const struct stream_field *fd = theirs ? field_at(theirs, path, false, err) : NULL;
     stream_format_t *f = NULL;
     uint64_t n;
     size_t got;
@@ -145,7 +153,7 @@ int project_structs(const stream_format_t *f, const char *field,
                     void **own, errmsg_t *err)
 {
     struct flux_stream_info in = {.ndims = recs->ndims, .columns = recs->columns};
-    const struct stream_field *fd = field_at(f, field, err);
+    const struct stream_field *fd = field_at(f, field, false, err);
     stream_format_t *to = NULL;
     stream_convert_t *c = NULL;
     void *encoded = NULL;

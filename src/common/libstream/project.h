@@ -24,4 +24,9 @@ int project_structs(const stream_format_t *f, const char *field,
                     const struct flux_transform_array *recs, struct flux_transform_array *out,
                     void **own, errmsg_t *err);
 
+/* The format of records that have only what `path` names in records of `f`: a field as above, or
+ * one string, in as many nested records.  *fd is that field in `f`.  NULL with an error message. */
+stream_format_t *project_format(const stream_format_t *f, const char *path,
+                                const struct stream_field **fd, errmsg_t *err);
+
 #endif

@@ -81,6 +81,14 @@ struct flux_stream_opts {
      * steps, its values of `key` count, and a step that not all of them have goes to nobody. */
     const char *group;
     const char *key;
+    /* Reader: what the members of the group share: "step" (NULL), as above; or "record": they
+     * divide the records of each step, and flux_stream_mine() says which ones this member has.  A
+     * step is done when each of them has ended its own; those of a member that has not go to
+     * another one, which may begin the same step several times, each time with other records.
+     * `key` is then a field of the records, such as "id" or "at.x": an integer, `bool`, or text or
+     * bytes.  All records of one value of it go to one member, until that has ended them, and in
+     * order.  All members have the same `by`.  Not with `stay`. */
+    const char *by;
     /* Reader: seconds, at most 65535, for which writers go on giving steps to the group when it has
      * no member, until its queue is full, and then wait (0).  So a reader that is the only member
      * of a group, and is started again within this time, goes on after the last step that it has
@@ -164,9 +172,9 @@ int flux_stream_rank(uint32_t *rank, uint32_t *size, errmsg_t *err);
  * `start`), EBUSY (it cannot begin anew), EINVAL (a bad name or option, or a transform
  * that cannot be loaded; also EPERM or an error of reading it), ETIMEDOUT
  * (not all writers, or readers, have come), EHOSTUNREACH (a writer cannot be reached from here),
- * EEXIST (the group has another key, or the team a reader of this rank), EINVAL (the team has
- * another size or policy), EINTR, ENOSYS (the session has no module `stream`), or
- * another errno. */
+ * EEXIST (the group has another key, or the team a reader of this rank), EINVAL (the group shares
+ * the work by something else, or the team has another size or policy), EINTR, ENOSYS (the session
+ * has no module `stream`), or another errno. */
 flux_stream_t *flux_stream_open(flux_t *h, const char *name, enum flux_stream_mode mode,
                                 const struct flux_stream_opts *opts, errmsg_t *err);
 /* Close a stream.  Readers of a closed writer get the steps that it has ended, and then the end.
@@ -451,6 +459,21 @@ const stream_format_t *flux_stream_format(flux_stream_t *s, const char *var, err
  * (the bytes are not records). */
 int flux_stream_get_records(flux_stream_t *s, uint32_t writer, const char *var,
                             const stream_format_t *f, const void **recs, size_t *n, errmsg_t *err);
+/* Which records of a variable of a writer this reader has to do: `*n` ranges of their indices,
+ * rising and apart, which are valid until flux_stream_end_step().  A variable without description
+ * counts as one record, and the elements of an array of numbers are its records.  If the reader
+ * shares the work of a group by record, each record of a step is at one member, and there may be
+ * none here; without a key these are those in one part, or a few, of all records of the writers,
+ * one rank after the other; with a key this call reads the values of it in all records of the
+ * variable.  For any other reader it is all of them.  0, or -1 with an error message and the errors
+ * of flux_stream_get_records(), EINVAL (the variable does not have records, or `key` is a field of
+ * another type) or ENOENT (the records do not have this field). */
+struct flux_stream_range {
+    uint64_t start;
+    uint64_t count;
+};
+int flux_stream_mine(flux_stream_t *s, uint32_t writer, const char *var,
+                     const struct flux_stream_range **ranges, size_t *n, errmsg_t *err);
 /* flux_stream_get_box() of a global array of records, as structs of the format `f`, which has no
  * pointers.  -1 with the errors of both. */
 int flux_stream_get_record_box(flux_stream_t *s, const char *var, const uint64_t *start,

@@ -14,6 +14,7 @@
  *    depth       readers
  *    bytes       readers   a size: 64M
  *    group, key  readers
+ *    by          readers   step or record
  *    team        readers
  *    resume      readers   a duration
  *    keep        writers
@@ -57,6 +58,7 @@ static const struct setting {
     {"policy", TEXT, offsetof(struct flux_stream_opts, policy)},
     {"group", TEXT, offsetof(struct flux_stream_opts, group)},
     {"key", TEXT, offsetof(struct flux_stream_opts, key)},
+    {"by", TEXT, offsetof(struct flux_stream_opts, by)},
     {"team", READER, offsetof(struct flux_stream_opts, team)},
     {"start", WRITER, offsetof(struct flux_stream_opts, start)},
     {"transport", TEXT, offsetof(struct flux_stream_opts, transport)},

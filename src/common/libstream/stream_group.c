@@ -22,6 +22,9 @@
  * A writer that ends gives each member all steps that it still keeps.  They are parked here: the
  * member looks there first.  They are released when the floor of the group has passed them.
  *
+ * If members divide the steps, this one may be given other parts of a step that it has ended, so
+ * that a step of the other writers is parked as well until the floor has passed it.
+ *
  * A step is released at rank 0 first.  If the member dies between that and the other releases, the
  * others learn from the floor that it is done.
  *
@@ -58,7 +61,7 @@ static int park(struct stream_source *src, errmsg_t *err)
         src->parked = more;
         src->parked_room = room;
     }
-    src->parked[src->nparked++] = (struct stream_parked){src->in, src->steps[0]};
+    src->parked[src->nparked++] = (struct stream_parked){src->from, src->steps[0]};
     return 0;
 }
 
@@ -74,6 +77,19 @@ static bool unpark_head(struct stream_source *src, uint64_t step)
         }
     }
     return false;
+}
+
+void stream_group_keep(flux_stream_t *s)
+{
+    for (uint32_t i = 1; i < s->nsources; i++) {
+        struct stream_source *src = &s->sources[i];
+
+        if (!src->has[0] || park(src, NULL) < 0) /* then it is claimed again */
+            continue;
+        block_destroy(src->block);
+        src->block = NULL;
+        src->has[0] = false;
+    }
 }
 
 void stream_group_reset(struct stream_source *src)

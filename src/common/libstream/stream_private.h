@@ -265,6 +265,9 @@ int stream_records_know(flux_stream_t *s, const stream_format_t *f, errmsg_t *er
 int stream_records_structs(flux_stream_t *s, const struct block_var *v, const void *body,
                            const stream_format_t **f, const void **structs, void **own,
                            errmsg_t *err);
+/* Give memory of malloc(3) to the step, with which it is freed.  0, or -1 with ENOMEM, and it is
+ * freed at once. */
+int stream_records_own(flux_stream_t *s, void *p, errmsg_t *err);
 void stream_records_release(flux_stream_t *s); /* the step has ended */
 void stream_records_close(flux_stream_t *s);
 /* The step has ended: forget what was scheduled. */
@@ -334,6 +337,8 @@ static inline bool stream_group_shared(const flux_stream_t *s)
 /* Make the heads of all sources the next step of the group for this member.  1; 0: not now; -1 with
  * an error message, and ENODATA at the end of the stream. */
 int stream_group_agree(flux_stream_t *s, errmsg_t *err);
+/* The step has ended: keep what writers that follow have given of it, if members divide steps. */
+void stream_group_keep(flux_stream_t *s);
 /* Pass on to the writers that follow which steps are done. */
 void stream_group_tell(flux_stream_t *s);
 /* The source gets another writer. */

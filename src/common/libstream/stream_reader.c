@@ -13,7 +13,7 @@
  *  1. The head of a source is a step that was taken and not released.  While a step is begun, the
  *     heads of all sources have its number.
  *  2. The number of a begun step is larger than all before; but in a group, a step may come that
- *     another member had before.
+ *     another member had before; or, if members share by record, the same one with other records.
  *
  * A member of a group acknowledges a step by releasing it.  If there are several writers, that of
  * rank 0 has given it the step, and the others are asked for it (stream_group.c).  It therefore
@@ -155,6 +155,11 @@ static int want_all(flux_stream_t *s, const struct flux_stream_opts *opts, errms
     s->want.hold += s->want.hold < opts->resume;
     if (opts->group && knock_group_set(&s->want, opts->group, opts->key, err) < 0)
         return -1;
+    if (opts->by && knock_by_set(&s->want, opts->by, err) < 0)
+        return -1;
+    if (s->want.by_record && (!opts->group || opts->stay))
+        return errmsg_fail(err, EINVAL,
+                           "sharing by record is for members of a group that do not stay");
     if (opts->depth > 0)
         s->want.depth = opts->depth;
     if (opts->bytes > 0)
@@ -738,6 +743,8 @@ int stream_reader_end(flux_stream_t *s, errmsg_t *err)
     stream_view_end(s);
     stream_records_release(s);
     stream_schedule_forget(s);
+    if (s->want.by_record)
+        stream_group_keep(s);
     for (uint32_t i = 0; i < s->nsources; i++)
         release(&s->sources[i], HEAD);
     s->took.step = s->step + 1;

@@ -267,6 +267,19 @@ const stream_format_t *stream_records_native(flux_stream_t *s, const stream_form
 
 /* --- conversion --- */
 
+int stream_records_own(flux_stream_t *s, void *p, errmsg_t *err)
+{
+    struct stream_converted *c = malloc(sizeof(*c));
+
+    if (!c) {
+        free(p);
+        return no_memory(s, err);
+    }
+    *c = (struct stream_converted){s->converted, p};
+    s->converted = c;
+    return 0;
+}
+
 void stream_records_release(flux_stream_t *s)
 {
     while (s->converted) {
@@ -314,7 +327,7 @@ int flux_stream_get_records(flux_stream_t *s, uint32_t writer, const char *var,
 {
     stream_array_t *a = stream_global_array(s, var, err);
     const stream_convert_t *c = a ? convert_of(s, a, f, err) : NULL;
-    struct stream_converted *mine;
+    void *mine;
     const void *data;
     errmsg_t why;
     uint64_t elems;
@@ -330,18 +343,11 @@ int flux_stream_get_records(flux_stream_t *s, uint32_t writer, const char *var,
             return 0;
         goto bad;
     }
-    if (!(mine = calloc(1, sizeof(*mine))))
-        return no_memory(s, err);
-    if (!(mine->recs = stream_convert_array(c, elems, data, len, SIZE_MAX / 4, 0, &why))) {
-        int saved = errno;
-
-        free(mine);
-        errno = saved;
+    if (!(mine = stream_convert_array(c, elems, data, len, SIZE_MAX / 4, 0, &why)))
         goto bad;
-    }
-    mine->next = s->converted;
-    s->converted = mine;
-    *recs = mine->recs;
+    if (stream_records_own(s, mine, err) < 0)
+        return -1;
+    *recs = mine;
     stream_reader_asked(s, 0, len);
     return 0;
 bad:

@@ -63,6 +63,13 @@ START_TEST(golden)
     ck_assert_mem_eq(hello + 56, "\5\4\0\0\0\0\0\0", 8);
     ck_assert_int_eq(far_hello_read(hello, &out), 0);
     ck_assert(out.resume && out.have == 0x0405 && out.want.seen == 0 && out.reader == 9);
+    h = (struct far_hello){.want = {.every = 1, .depth = 1, .group = "g", .by_record = true}};
+    far_hello_make(hello, &h, secret, greeting);
+    ck_assert_mem_eq(hello + 12, "\20\0\0\0", 4);
+    ck_assert_int_eq(far_hello_read(hello, &out), 0);
+    ck_assert(out.want.by_record && !out.want.follow);
+    hello[96] = 0; /* of no group */
+    ck_assert_int_eq(far_hello_read(hello, &out), -1);
 }
 END_TEST
 
@@ -106,17 +113,17 @@ END_TEST
 /* Each type has its side, its numbers and its payload. */
 START_TEST(strict)
 {
-    for (uint32_t type = 0; type < 15; type++) {
+    for (uint32_t type = 0; type < 16; type++) {
         for (unsigned bit = 0; bit < 4; bit++) {
             unsigned char head[FAR_HEAD_LEN] = {0};
             struct far_msg m;
             bool reader = (type >= FAR_TAKE && type <= FAR_BOX) || type == FAR_CLAIM;
-            bool writer =
-                (type >= FAR_STEP && type <= FAR_END) || type == FAR_PINNED || type == FAR_NOTE;
-            static const uint8_t uses[15] = {
+            bool writer = (type >= FAR_STEP && type <= FAR_END) || type == FAR_PINNED ||
+                          type == FAR_NOTE || type == FAR_PARTS;
+            static const uint8_t uses[16] = {
                 [FAR_STEP] = 0xf,  [FAR_AGAIN] = 0xe, [FAR_DATA] = 0xa, [FAR_END] = 0x2,
                 [FAR_RELEASE] = 2, [FAR_BYTES] = 0xe, [FAR_BOX] = 7,    [FAR_PINNED] = 3,
-                [FAR_CLAIM] = 0xc, [FAR_NOTE] = 0xc};
+                [FAR_CLAIM] = 0xc, [FAR_NOTE] = 0xc,  [FAR_PARTS] = 4};
 
             le_put32(head, type);
             if (type == FAR_END) {

@@ -121,6 +121,19 @@ START_TEST(groups)
     ck_assert_int_eq(knock_group_set(&k.want, name + KNOCK_VAR_MAX - KNOCK_GROUP_MAX, name, &err),
                      0);
     ck_assert_uint_eq(k.want.depth, 1);
+    ck_assert_int_eq(knock_by_set(&k.want, "records", &err), -1);
+    ck_assert_str_eq(err.text,
+                     "'records' is not what the members of a group share: use step or record");
+    ck_assert_int_eq(knock_by_set(&k.want, "record", &err), 0);
+    ck_assert_uint_eq(knock_encode(&k, buf), KNOCK_MAX);
+    ck_assert_mem_eq(buf + 76, "\2\0\0\0", 4);
+    ck_assert_int_eq(knock_decode(buf, KNOCK_MAX, &out), 0);
+    ck_assert(out.want.by_record && !out.want.follow);
+    buf[76] = 4;
+    ck_assert_int_eq(knock_decode(buf, KNOCK_MAX, &out), -1);
+    buf[76] = 2;
+    ck_assert_int_eq(knock_decode(buf, KNOCK_LEN, &out), -1); /* for members of groups */
+    ck_assert_int_eq(knock_by_set(&k.want, "step", &err), 0);
     ck_assert_uint_eq(knock_encode(&k, buf), KNOCK_MAX);
     ck_assert_int_eq(knock_decode(buf, KNOCK_MAX, &out), 0);
     ck_assert_str_eq(out.want.group, k.want.group);

@@ -24,7 +24,7 @@ START_TEST(settings)
         "  <stream name=\"heat\" policy='latest' depth = \"4\" bytes=\"64M\"/>\n"
         "  <!-- <stream/> -->\n"
         "  <stream\n   name=\"sim.*\" keep=\"3\" evict=\"1m\" readers=\"2\"\n"
-        "   timeout=\"inf\" group=\"a&lt;&gt;&amp;&quot;&apos;\" key=\"k\" />\n"
+        "   timeout=\"inf\" group=\"a&lt;&gt;&amp;&quot;&apos;\" key=\"k\" by=\"record\" />\n"
         "  <stream name=\"*\" depth=\"9\"/>\n</streams>\n<!---->\n";
     struct flux_stream_opts o = {.depth = 7, .keep = 8, .policy = "block"};
     char *held;
@@ -38,6 +38,7 @@ START_TEST(settings)
     ck_assert(o.depth == 7 && o.keep == 3 && o.evict == 60. && o.readers == 2 && o.timeout == -1.);
     ck_assert_str_eq(o.group, "a<>&\"'");
     ck_assert_str_eq(o.key, "k");
+    ck_assert_str_eq(o.by, "record");
     free(held);
     ck_assert_int_eq(apply(text, "x", &o, &held), 0);
     ck_assert_uint_eq(o.depth, 9);
