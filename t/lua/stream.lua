@@ -252,6 +252,21 @@ raises("was closed", "a stream that was closed", w.put, w, "n", 1)
 ok(tostring(w):find("ended"), "says so in words")
 is(w:close(), true, "closing it twice is not an error")
 
+-- Members of a group that divide the records of a step.
+w = assert(h:stream_writer("lua.part", {keep = 1}))
+assert(w:put("r", {{id = 5}, {id = 6}, {id = 5}}, {format = "record r\nfield id u32"}))
+assert(w:end_step())
+r = assert(h:stream_reader("lua.part", {group = "g", by = "record", key = "id"}))
+fails("EINVAL", "a member that shares otherwise", h:stream_reader("lua.part", {group = "g", key = "id"}))
+fails("EINVAL", "a member that divides steps and stays", h:stream_reader("lua.part", {group = "h", by = "record", stay = true}))
+is(r:begin_step(60), 0, "the only member has the step")
+local own = assert(r:mine("r"))
+is(#own .. ":" .. own[1][1] .. "-" .. own[1][2], "1:1-3", "and all its records")
+fails("ENOENT", "a variable that is not there", r:mine("s"))
+is(r:end_step(), true, "it ends them")
+r:close()
+w:close()
+
 -- A reader that stays goes on with the next writer.
 w = assert(h:stream_writer("lua.stay", {keep = 1}))
 r = assert(h:stream_reader("lua.stay", {stay = true}))

@@ -160,6 +160,39 @@ class StreamTest(Case):
                 other.end_step()
                 out.drain(timeout=60)
 
+    def test_group_by_record(self):
+        """members of a group divide the records of a step"""
+        with self.h.stream_writer("py.part", keep=1) as out:
+            out.put("r", [{"id": n % 7} for n in range(100)], format="record r\nfield id u32")
+            out.put("n", array.array("i", range(10)))
+            out.end_step()
+            self.fails(errno.EINVAL, self.h.stream_reader, "py.part", group="g", by="atom")
+            self.fails(errno.EINVAL, self.h.stream_reader, "py.part", by="record")
+            first = self.h.stream_reader("py.part", group="g", by="record")
+            self.assertEqual(first.begin_step(timeout=60).mine("r"), [range(100)])
+            with self.h.stream_reader("py.part", group="g", by="record") as other:
+                out.put("r", [{"id": n} for n in range(10)], format="record r\nfield id u32")
+                out.put("n", array.array("i", range(5)))
+                out.end_step()
+                step = other.begin_step(timeout=60)
+                self.assertEqual((step.number, step.mine("r")), (1, [range(5)]))
+                self.assertEqual(step.mine("n"), [range(3)])
+                self.fails(errno.ENOENT, step.mine, "x")
+                first.close()
+                step = other.begin_step(timeout=60)
+                self.assertEqual((step.number, step.mine("r")), (0, [range(100)]))
+                step = other.begin_step(timeout=60)
+                self.assertEqual((step.number, step.mine("r")), (1, [range(5, 10)]))
+                self.assertEqual(step.mine("n"), [range(3, 5)])
+                other.end_step()
+                out.drain(timeout=60)
+        with self.h.stream_writer("py.part2", keep=1) as out:
+            out.put("r", [{"id": n % 7} for n in range(100)], format="record r\nfield id u32")
+            out.end_step()
+            with self.h.stream_reader("py.part2", group="g", by="record", key="x") as steps:
+                step = steps.begin_step(timeout=60)
+                self.fails(errno.ENOENT, step.mine, "r")
+
     def test_writer_leaves(self):
         """one of several writers closes its end while the first one is silent: the end"""
         outs = [self.h.stream_writer("py.j", rank=n, size=2) for n in range(2)]

@@ -216,7 +216,7 @@ static int reader_open(lua_State *L)
     static const char *const names[] = {"policy",  "depth",      "bytes", "group",  "key",
                                         "resume",  "team",       "rank",  "size",   "stay",
                                         "timeout", "transforms", "join",  "switch", "transport",
-                                        "secure",  "share",      NULL};
+                                        "secure",  "share",      "by",    NULL};
     struct flux_stream_opts opts;
 
     lflux_check_options(L, 3, names);
@@ -225,6 +225,7 @@ static int reader_open(lua_State *L)
                                      .bytes = (uint64_t)option_number(L, 3, "bytes", 0x1p62),
                                      .group = option_text(L, 3, "group"),
                                      .key = option_text(L, 3, "key"),
+                                     .by = option_text(L, 3, "by"),
                                      .resume = option_number(L, 3, "resume", 65535.),
                                      .team = option_text(L, 3, "team"),
                                      .rank = (uint32_t)option_number(L, 3, "rank", UINT32_MAX),
@@ -240,21 +241,8 @@ static int reader_open(lua_State *L)
     return stream_open(L, LFLUX_STREAM_READER, FLUX_STREAM_READ, &opts);
 }
 
-static int own_rank(lua_State *L)
-{
-    uint32_t rank, size;
-    errmsg_t err;
-
-    lflux_check_handle(L, 1);
-    if (flux_stream_rank(&rank, &size, &err) < 0)
-        return lflux_fail_err(L, errno, &err);
-    lua_pushinteger(L, rank);
-    lua_pushinteger(L, size);
-    return 2;
-}
-
 const luaL_Reg lflux_stream_handle_methods[] = {
-    {"stream_rank", own_rank},
+    {"stream_rank", lflux_stream_rank},
     {"stream_writer", writer_open},
     {"stream_reader", reader_open},
     {NULL, NULL},
@@ -891,6 +879,11 @@ static int reader_attribute(lua_State *L)
     return lflux_attribute(L, check_reader(L)->s);
 }
 
+static int reader_mine(lua_State *L)
+{
+    return lflux_mine(L, check_reader(L)->s);
+}
+
 static int reader_perform(lua_State *L)
 {
     struct lflux_stream *ls = check_reader(L);
@@ -978,6 +971,7 @@ static const luaL_Reg reader_methods[] = {
     {"format", reader_format},
     {"get", reader_get},
     {"read", reader_read},
+    {"mine", reader_mine},
     {"attribute", reader_attribute},
     {"schedule", reader_schedule},
     {"perform", reader_perform},

@@ -30,12 +30,18 @@ int lflux_writer_wait_step(lua_State *L);
 int lflux_writer_drop_step(lua_State *L);
 int lflux_writer_drain(lua_State *L);
 int lflux_writer_define(lua_State *L);
+int lflux_stream_rank(lua_State *L); /* with the handle at 1 */
 
 /* --- lua_stream_attr.c --- */
 
 /* The methods, with the writer or the reader at 1. */
 int lflux_set_attribute(lua_State *L, flux_stream_t *s);
 int lflux_attribute(lua_State *L, flux_stream_t *s);
+
+/* --- lua_stream_mine.c --- */
+
+/* The method, with the reader at 1. */
+int lflux_mine(lua_State *L, flux_stream_t *s);
 
 /* --- lua_stream_schedule.c --- */
 

@@ -2,14 +2,17 @@
  *
  *    w:end_step([timeout])     w:end_step_later()        w:wait_step([timeout])
  *    w:drop_step()             w:drain([timeout])        w:define(text)
+ *    h:stream_rank()
  *
- * Each is a call of libstream that may wait for the broker, and is made by lflux_writer_run(), in a
- * frame (lua_stream.c).  There is no counterpart of flux_stream_place(): values of Lua have to be
- * converted, element by element, and are written once, into memory of the binding.
+ * All but the last are calls of libstream that may wait for the broker, and are made by
+ * lflux_writer_run(), in a frame (lua_stream.c).  There is no counterpart of flux_stream_place():
+ * values of Lua have to be converted, element by element, and are written once, into memory of the
+ * binding.
  *
  * Failure: nil, error message, errno.
  */
 #include "config.h"
+#include <errno.h>
 
 #include "lua_stream.h"
 
@@ -73,4 +76,17 @@ static int call_define(flux_stream_t *s, const char *text, double timeout, errms
 int lflux_writer_define(lua_State *L)
 {
     return lflux_writer_run(L, call_define, lflux_check_text(L, 2, "the text"), 0., false);
+}
+
+int lflux_stream_rank(lua_State *L)
+{
+    uint32_t rank, size;
+    errmsg_t err;
+
+    lflux_check_handle(L, 1);
+    if (flux_stream_rank(&rank, &size, &err) < 0)
+        return lflux_fail_err(L, errno, &err);
+    lua_pushinteger(L, rank);
+    lua_pushinteger(L, size);
+    return 2;
 }

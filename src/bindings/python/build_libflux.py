@@ -309,6 +309,7 @@ struct flux_stream_opts {
     uint64_t bytes;
     const char *group;
     const char *key;
+    const char *by;
     bool (*interrupted)(void *arg);
     void *arg;
     const char *transport;
@@ -432,6 +433,12 @@ int flux_stream_perform(flux_stream_t *s, errmsg_t *err);
 const stream_format_t *flux_stream_format(flux_stream_t *s, const char *var, errmsg_t *err);
 int flux_stream_get_records(flux_stream_t *s, uint32_t writer, const char *var,
                             const stream_format_t *f, const void **recs, size_t *n, errmsg_t *err);
+struct flux_stream_range {
+    uint64_t start;
+    uint64_t count;
+};
+int flux_stream_mine(flux_stream_t *s, uint32_t writer, const char *var,
+                     const struct flux_stream_range **ranges, size_t *n, errmsg_t *err);
 int flux_stream_get_record_box(flux_stream_t *s, const char *var, const uint64_t *start,
                                const uint64_t *count, const uint64_t *stride,
                                const stream_format_t *f, void *buf, size_t size, errmsg_t *err);

@@ -635,6 +635,7 @@ class Handle:
         max_bytes: int = 0,
         group: Optional[str] = None,
         key: Optional[str] = None,
+        by: Optional[str] = None,
         resume: float = 0.0,
         team: Optional[str] = None,
         rank: int = 0,
@@ -654,7 +655,9 @@ class Handle:
         "drop-newest", "latest" or "sample:K". `depth`, `max_bytes`: steps in the queue, and their
         bytes if they are more than 2. 0 is the default of flux-stream(3). `group`: each step goes to
         one member of it, and to another one if that member does not end it; `key`: the variable of
-        which steps with equal values are in order; `resume`: seconds for which the group gets steps
+        which steps with equal values are in order; `by`: what the members share, "step" (default) or
+        "record": then each has the records of `StreamReader.mine`, and `key` is a field of them;
+        `resume`: seconds for which the group gets steps
         when it has no member, so that the only one, started again, misses none. `team`: all members of it see the same steps; this
         one is `rank` of `size` (0: as `stream_rank()`). `switch`: steps come only while it is on
         (`stream_switch()`). `stay`: go on with writers that take the place of those that have gone.
@@ -662,7 +665,7 @@ class Handle:
         begun; `join`: the stream that is their second input, by the numbers of steps.
         """
         options = {"policy": policy, "depth": depth, "bytes": max_bytes, "timeout": timeout}
-        options.update(group=group, key=key, onoff=switch, stay=stay)
+        options.update(group=group, key=key, by=by, onoff=switch, stay=stay)
         options.update(transforms=transforms, join=join)
         options.update(resume=resume, team=team, rank=rank, size=size)
         options.update(transport=transport, secure=secure, share=share)

@@ -149,7 +149,7 @@ class _Stream:
         handle._check()
         err = ffi.new("errmsg_t *")
         yes_or_no = {name: options.pop(name) for name in ("secure", "share")}
-        names = ("policy", "group", "key", "team", "onoff", "transport", "transforms", "join", "start")
+        names = ("policy", "group", "key", "by", "team", "onoff", "transport", "transforms", "join", "start")
         texts = {name: options.pop(name, None) for name in names}
         for what, flag in yes_or_no.items():
             texts[what] = None if flag is None else "yes" if flag else "no"
@@ -833,6 +833,21 @@ class Step:
         values = kind.unpack(ffi.cast("char *", pointer), count)
         # A single value has one element, and an array of none has no piece.
         return values if count != 1 or self.inquire(variable, writer).count else values[0]
+
+    def mine(self, variable: str, writer: int = 0) -> List[range]:
+        """The indices of the records of a writer that are for this reader, as ranges.
+
+        A member of a group that shares the work by record (`Handle.stream_reader`) has some of
+        them, or none; any other reader has all.
+        """
+        err = ffi.new("errmsg_t *")
+        own = ffi.new("const struct flux_stream_range **")
+        count = ffi.new("size_t *")
+        name, number = self._named(variable, writer)
+        if lib.flux_stream_mine(self._pointer(), number, name, own, count, err) < 0:
+            fail_with(err)
+        ranges = (own[0][i] for i in range(count[0]))
+        return [range(r.start, r.start + r.count) for r in ranges]
 
     def _records(self, variable: str, writer: int, kind: RecordFormat) -> Tuple[Any, int]:
         err = ffi.new("errmsg_t *")
