@@ -115,6 +115,7 @@ static const struct flux_field ended_fields[] = {
     FLUX_FIELD_U64(struct wrexec_ended, id, REQ),
     FLUX_FIELD_INT(struct wrexec_ended, code, REQ),
     FLUX_FIELD_STR(struct wrexec_ended, text, OPT),
+    FLUX_FIELD_STR(struct wrexec_ended, type, OPT),
     FLUX_FIELD_ARRAY(struct wrexec_ended, status, REQ),
     FLUX_FIELD_DOUBLE(struct wrexec_ended, t, REQ),
     FLUX_FIELD_DOUBLE(struct wrexec_ended, t_started, OPT),

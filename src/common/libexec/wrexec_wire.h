@@ -261,6 +261,7 @@ struct wrexec_ended {
     uint32_t attempt; /* of the launch; 0: not known */
     int code; /* exit code of the whole: of the failure that ended it, else of the worst task */
     const char *text;    /* the failure that ended it; NULL: the tasks ended by themselves */
+    const char *type;    /* of this failure, as in struct wrexec_raise; NULL: "exec" */
     json_t *status;      /* [[wait status, "tasks"], ...] */
     double t;            /* when, seconds since 1970 */
     double t_started;    /* when the last task was started, by its node's clock; 0: none was */

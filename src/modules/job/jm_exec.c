@@ -346,8 +346,11 @@ static void take_ended(struct jm *jm, const json_t *entry)
                  (unsigned long long)e.outputlost);
         jm_state_exception(j, "output", JOB_SEVERITY_MAX, note, j->st.userid, false);
     }
+    /* The message that a node was lost may have gone to an instance that did not record it. */
+    if (e.text)
+        jm_state_failed(j, e.type ? e.type : "exec", e.text);
     failed = failed_tasks(j, &e);
-    jm_state_finished(j, worst_status(&e), e.text, e.t_started, e.t_exited, failed);
+    jm_state_finished(j, worst_status(&e), e.t_started, e.t_exited, failed);
     json_decref(failed);
 }
 
@@ -386,7 +389,7 @@ static void settle(struct jm *jm, const json_t *running)
                            jm_load_restored(j) ? "the session was restarted"
                                                : "wrexec was restarted",
                            j->st.userid, false);
-        jm_state_finished(j, SIGKILL, NULL, 0., 0., NULL);
+        jm_state_finished(j, SIGKILL, 0., 0., NULL);
     }
 }
 

@@ -443,12 +443,12 @@ double jm_state_restore_limit(struct jm_job *j);
  * tasks. */
 void jm_state_exception(struct jm_job *j, const char *type, int severity, const char *note,
                         uint32_t uid, bool kill);
-/* wrexec reports its end.  `status` as of wait(2); `text`: the failure that ended it, or NULL.  The
- * times at which the last task was started and reaped, by the clocks of their nodes; 0: not
- * known. */
-/* `failed`: its failed tasks, NULL: none, or not given. */
-void jm_state_finished(struct jm_job *j, int status, const char *text, double started,
-                       double exited, json_t *failed);
+/* wrexec reports its end.  Before jm_state_finished(): the failure that ended its tasks, an
+ * exception of this type, which has no effect if its end, or that of the attempt, is known. */
+void jm_state_failed(struct jm_job *j, const char *type, const char *text);
+/* `status` as of wait(2).  The times at which the last task was started and reaped, by the clocks
+ * of their nodes; 0: not known.  `failed`: its failed tasks, NULL: none, or not given. */
+void jm_state_finished(struct jm_job *j, int status, double started, double exited, json_t *failed);
 /* From CLEANUP to INACTIVE: return its resources. */
 void jm_state_cleanup(struct jm_job *j);
 bool jm_state_active(const struct jm_job *j); /* neither CLEANUP nor INACTIVE */

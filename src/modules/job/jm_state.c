@@ -315,8 +315,14 @@ static double within(double t, double lo, double hi)
     return round((t < lo ? lo : t) * 1e6) / 1e6;
 }
 
-void jm_state_finished(struct jm_job *j, int status, const char *text, double started,
-                       double exited, json_t *failed)
+void jm_state_failed(struct jm_job *j, const char *type, const char *text)
+{
+    /* Its tasks are gone: they need not be killed. */
+    if (jm_exec_launched(j) && j->st.state == JOB_STATE_RUN && !j->again)
+        jm_state_exception(j, type, JOB_SEVERITY_FATAL, text, j->st.userid, false);
+}
+
+void jm_state_finished(struct jm_job *j, int status, double started, double exited, json_t *failed)
 {
     struct job_event ev = {.event = JOB_EV_FINISH, .status = status};
 
@@ -325,17 +331,6 @@ void jm_state_finished(struct jm_job *j, int status, const char *text, double st
     if (j->again && j->st.state == JOB_STATE_RUN) {
         requeue(j);
         return;
-    }
-    if (text && j->st.state == JOB_STATE_RUN && !j->st.fatal) {
-        /* The reason of the end comes first; tasks need not be killed any more. */
-        struct job_event why = {.event = JOB_EV_EXCEPTION,
-                                .type = "exec",
-                                .severity = JOB_SEVERITY_FATAL,
-                                .note = text,
-                                .userid = j->st.userid};
-
-        keep_end(j, &why);
-        jm_state_event(j, &why);
     }
     if (started > 0. && exited > 0.) {
         /* Clocks of nodes differ: limit the times to possible ones. */

@@ -14,7 +14,9 @@
  *     jobs.
  *  3. The first response on a stream lists the jobs that run, for a job module or a coordinator
  *     that has lost its memory.  It also repeats the ends of the last jobs (PAST_MAX bytes),
- *     because a job module that was being reloaded may have missed them.
+ *     because a job module that was being reloaded may have missed them.  Messages about jobs are
+ *     not repeated: an end names the type of the failure, so that it does not need the message
+ *     that a node was lost.
  *  4. Every request gets an answer: wrexec.launch and wrexec.kill once they have been handled, or
  *     EAGAIN if there is no room for them; the job module then sends them again.
  *
@@ -166,6 +168,7 @@ void coord_tell_ended(struct coord *r, struct coord_job *rj, const struct wrexec
                              .attempt = rj->j->spec->w.attempt,
                              .code = res->code,
                              .text = res->text,
+                             .type = rj->fail_lost ? "node-lost" : NULL,
                              .status = res->status,
                              .failed = res->failed,
                              .t_started = (double)times.started * 1e-6,

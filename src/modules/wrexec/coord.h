@@ -42,6 +42,7 @@ struct coord_job {
     bool failed;       /* the exit code and the error message are decided */
     int fail_code;     /* may be 0: MPI_Abort() with this code */
     char *fail_text;
+    bool fail_lost; /* ... the loss of a node has decided them */
     flux_watcher_t *grace;
     double deadline; /* end of the grace period, by flux_now() */
     uint64_t *taken; /* standard input for all tasks: bytes taken, by node; NULL: for task 0 */

@@ -18,7 +18,7 @@
  *     not reported.  Its signals, output, failures and statuses are those of the job, which ends
  *     when the last group has ended.
  *  3. A job that loses a node gets an exception "node-lost".  The job fails, unless it is to
- *     survive the loss of nodes and has other nodes left.
+ *     survive the loss of nodes and has other nodes left.  The report of its end says so again.
  *  4. Between the end of the last task and the report, the job waits only for the present commit of
  *     output.
  */
@@ -379,8 +379,11 @@ void coord_job_lost(struct subjob *j, const idset_t *nodes, const char *why)
                 coord_listener_notice(rj->l, &n);
         } else {
             /* A failure or signal before the loss decides the result. */
-            coord_tell_raise(rj->coord, j->id, "node-lost", rj->failed || rj->signaled ? 1 : 0,
-                             text);
+            bool decided = rj->failed || rj->signaled;
+
+            coord_tell_raise(rj->coord, j->id, "node-lost", decided ? 1 : 0, text);
+            if (!decided)
+                rj->fail_lost = true;
             coord_job_failed(j, JOB_LOST_CODE, text);
         }
     }
@@ -448,6 +451,7 @@ void coord_job_save(const struct coord_job *rj, flux_handover_t *o)
     flux_handover_put(o, rj->failed);
     flux_handover_put(o, (uint32_t)rj->fail_code);
     flux_handover_put_str(o, rj->fail_text);
+    flux_handover_put(o, rj->fail_lost);
     flux_handover_put(o, rj->grace && !coord_job_over(rj) && !rj->j->killed);
     flux_handover_put(o, left > 0. ? (uint64_t)(left * 1e6) : 0);
     flux_handover_put_data(o, rj->taken, rj->taken ? rj->j->nnodes * sizeof(*rj->taken) : 0);
@@ -502,6 +506,7 @@ void coord_job_load(struct coord_job *rj, flux_handover_t *o)
     rj->fail_code = (int)(uint32_t)flux_handover_get(o, UINT32_MAX);
     if ((text = flux_handover_get_str(o)) && !(rj->fail_text = strdup(text)))
         flux_handover_fail(o, ENOMEM);
+    rj->fail_lost = flux_handover_get(o, 1);
     grace = flux_handover_get(o, 1);
     left = flux_handover_get(o, UINT64_MAX);
     load_taken(rj, o);

@@ -152,7 +152,7 @@ bool settings_known(const struct settings *s);
 void settings_destroy(struct settings *s); /* NULL-safe */
 
 /* handover.c */
-#define HANDOVER_FORM 12
+#define HANDOVER_FORM 13
 /* Save and load the state that survives a reload.  handover_load() sends nothing; handover_go_on()
  * then continues the work that has waited.  Returns -1 with errno and an error message. */
 int handover_save(struct ctx *ctx, flux_handover_t *o, errmsg_t *err);

@@ -25,6 +25,7 @@ struct bed {
     char page[4096];  /* what streams have answered */
     unsigned logged;
     unsigned removed; /* namespaces, by request */
+    flux_msg_t *jobs; /* the request wrexec.jobs */
     struct crowd *crowd;
     struct told *told; /* what job.watch tells, of each id; NULL: nobody wants to know */
     bool counting;     /* pages of job.list, and the jobs in them */
@@ -118,6 +119,9 @@ static inline void sent(struct fake *f, flux_msg_t *msg)
             snprintf(b->page + have, sizeof(b->page) - have, "%.*s\n", (int)len, text);
         flux_msg_destroy(b->last);
         b->last = msg;
+    } else if (strcmp(flux_msg_topic(msg), "wrexec.jobs") == 0) {
+        flux_msg_destroy(b->jobs);
+        b->jobs = msg;
     } else {
         b->logged += strcmp(flux_msg_topic(msg), "log.append") == 0;
         b->removed += strcmp(flux_msg_topic(msg), "kvs.namespace-remove") == 0;
@@ -160,6 +164,7 @@ static inline void bed_free(struct bed *b)
 {
     flux_module_job.fini(b->f.h, b->jm);
     flux_msg_destroy(b->last);
+    flux_msg_destroy(b->jobs);
     flux_watcher_destroy(b->stop);
     flux_close(b->f.h);
     flux_reactor_destroy(b->f.r);

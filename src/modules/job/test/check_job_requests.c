@@ -1,5 +1,5 @@
 /* check_job_requests.c - who may do what to whose jobs, what is refused, and what is done once
- * although it arrives again. */
+ * although it arrives again; and what wrexec reports. */
 #include "config.h"
 
 #include "modules/job/test/bed.h"
@@ -366,6 +366,65 @@ START_TEST(client_returns)
 }
 END_TEST
 
+/* --- reports of wrexec --- */
+
+static void report(struct bed *b, const char *text)
+{
+    flux_msg_t *resp = flux_msg_response_create(b->jobs, 0);
+
+    ck_assert_ptr_nonnull(resp);
+    flux_msg_set_flags(resp, FLUX_MSGF_STREAMING);
+    ck_assert_int_eq(flux_msg_set_json(resp, text), 0);
+    flux_handle_deliver(b->f.h, resp);
+    flux_timer_start(b->stop, 0.01, 0.);
+    flux_reactor_run(b->f.r);
+}
+
+/* A job that runs, for a job module that was loaded again. */
+static void restored_running(struct bed *b, bool requeue)
+{
+    const enum job_event_type past[] = {JOB_EV_DEPEND, JOB_EV_PRIORITY, JOB_EV_ALLOC, JOB_EV_START};
+    struct job_event submit = {.event = JOB_EV_SUBMIT, .userid = 1000, .urgency = 16};
+
+    jm_state_event(b->job, &submit);
+    for (size_t i = 0; i < sizeof(past) / sizeof(past[0]); i++)
+        jm_state_event_plain(b->job, past[i]);
+    ck_assert_int_eq(b->job->st.state, JOB_STATE_RUN);
+    b->job->spec->requeue = requeue;
+    jm_exec_restore(b->job);
+    jm_exec_start(b->jm);
+    ck_assert_ptr_nonnull(b->jobs);
+}
+
+/* The instance that was told of the loss of a node is gone and has not recorded it: the report of
+ * the end says it again.  _i: 0, the job is to run again; 1, it is not; 2, no node was lost. */
+START_TEST(loss_not_recorded)
+{
+    const char *type = _i == 2 ? "exec" : "node-lost";
+    struct bed *b = bed_create();
+    char text[256], want[64];
+    size_t len;
+
+    restored_running(b, _i != 1);
+    snprintf(text, sizeof(text),
+             "{\"running\":[],\"ended\":[{\"id\":1,\"attempt\":1,\"code\":137,\"t\":1.0,"
+             "\"status\":[[9,\"0\"]],\"text\":\"why it ended\"%s}]}",
+             _i == 2 ? "" : ",\"type\":\"node-lost\"");
+    report(b, text);
+    snprintf(want, sizeof(want), "\"type\":\"%s\",\"severity\":%d,\"note\":\"why it ended\"", type,
+             _i == 0);
+    ck_assert_ptr_nonnull(strstr(strbuf_str(b->job->log), want));
+    ck_assert_int_eq(b->job->st.requeues, _i == 0);
+    ck_assert_int_eq(b->job->st.state, _i == 0 ? JOB_STATE_SCHED : JOB_STATE_INACTIVE);
+    if (_i > 0)
+        ck_assert_str_eq(b->job->end.type, type);
+    len = strbuf_len(b->job->log);
+    report(b, text); /* it is repeated, and has no effect */
+    ck_assert_uint_eq(strbuf_len(b->job->log), len);
+    bed_free(b);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("job_requests");
@@ -376,6 +435,7 @@ int main(void)
     tcase_add_test(tc, submitted_again);
     tcase_add_test(tc, acted_again);
     tcase_add_loop_test(tc, client_returns, 0, 4);
+    tcase_add_loop_test(tc, loss_not_recorded, 0, 3);
     tcase_add_test(tc, answered);
     tcase_add_test(tc, canceled_stream);
     tcase_add_test(tc, counted);

@@ -151,6 +151,36 @@ START_TEST(bad_inheritance)
 }
 END_TEST
 
+/* The job module that was told of the loss of a node is gone, as is wrexec's record of that: the
+ * end, which is repeated to the next one, tells it.  _i: 0, both are loaded again; 1, the job had a
+ * signal before the loss, which decides its end. */
+START_TEST(loss_repeated)
+{
+    static const char type[] = "\"type\":\"node-lost\"";
+    const char *at;
+    struct bed *b = bed_create();
+
+    say(b, "wrexec.jobs", 1, FLUX_MSGF_STREAMING, "{}");
+    answer(b);
+    launch(b, 7);
+    turn(b);
+    if (_i == 1)
+        kill_jobs(b, "7", SIGTERM);
+    turn(b);
+    lost(b, "1", 7);
+    reload(b);
+    turn(b);
+    ck_assert_uint_eq(b->raised, 1);
+    b->told[0] = '\0';
+    say(b, "wrexec.jobs", 2, FLUX_MSGF_STREAMING, "{}");
+    turn(b);
+    ck_assert_uint_eq(b->raised, 1);
+    ck_assert_ptr_nonnull(at = strstr(b->told, "\"ended\":[{\"id\":7,\"code\":"));
+    ck_assert((strstr(at, type) != NULL) == (_i == 0));
+    bed_free(b);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {reloaded_early, reloaded_edges, reloaded_names, bad_inheritance};
@@ -160,5 +190,6 @@ int main(void)
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
         tcase_add_test(tc, tests[i]);
     tcase_add_loop_test(tc, asked_what_remains, 0, 2);
+    tcase_add_loop_test(tc, loss_repeated, 0, 2);
     return run_case("wrexec reload", tc);
 }
