@@ -145,6 +145,31 @@ wait $cat1 $cat2
 is "$(cut -f 3-5 less1.out less2.out | sort | uniq -c | tr -s ' \t' ' ')" \
     $' 3 T 768 f64[8,12] at 0,0 of 8,12\n 3 data 33334\n 3 n 3' "makes a smaller stream, of even steps"
 
+# The output continues a stream that others have written, or begins it anew.
+echo 'transform(function(s) s:put("n", s:get("n")) end)' >same.lua
+"$FLUX" stream cat --stay --var=n run >run.out &
+cat=$!
+lanes() { # COUNT: of the reader; those of former writers stay
+    [ "$(grep -c flux-stream-lane /proc/$cat/maps)" -ge "$1" ]
+}
+n=0
+for start in append append anew; do
+    peer w write src 2 0 1 ready=1 wait=1
+    transform t src --out=run --$start --lua=same.lua
+    n=$((n + 1))
+    wait_until 20 lanes $n
+    echo go >w.in
+    ended t
+    is "$status/$(cat t.err)" 0/ "flux stream transform --$start"
+    ended w
+done
+seen() {
+    [ "$(cut -f 1 run.out | tr '\n' ' ')" = "0 1 2 3 0 1 " ]
+}
+ok "goes on with the numbers, or begins with 0" wait_until 20 seen
+"$FLUX" stream rm run
+wait $cat
+
 # What fails is told with step and line; the stream goes on.
 peer w write three 3 0 1 keep=3 hold=1
 wait_until 20 grep -q written w.out

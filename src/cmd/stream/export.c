@@ -34,7 +34,7 @@ static const struct cmd_opt export_opts[] = {
     {'F', "from", "SESSION", "read NAME there, and not in this session"},
     {'A', "as", "NAME", "name of the stream in the other session (default: the same)"},
     STREAM_OPT_STAY,
-    STREAM_OPT_START,
+    STREAM_OPT_START('a'),
     {'k', "keep", "N", "keep the last N steps for readers that come later"},
     STREAM_OPT_COUNT,
     STREAM_OPT_POLICY,

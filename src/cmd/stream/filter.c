@@ -32,6 +32,7 @@ static const struct cmd_opt transform_opts[] = {
     {'g', "group", "NAME", "share the steps of one IN with the other members of a group"},
     {'k', "key", "VAR", "with --group: steps with equal values of VAR one after the other"},
     {'K', "keep", "N", "keep the last N steps of the output for readers that come later"},
+    STREAM_OPT_START('A'),
     {'c', "count", "N", "stop after N steps of the input"},
     STREAM_OPT_TIMEOUT,
     {'a', "at", "WHERE",
@@ -325,6 +326,12 @@ int filter_transform(struct cmd *c, int argc, char **argv)
         case 'K':
             if (cmd_parse_u32(c, "--keep", val, &wopts.keep) < 0)
                 rc = CMD_USAGE;
+            break;
+        case 'A':
+            wopts.start = "append";
+            break;
+        case 'N':
+            wopts.start = "anew";
             break;
         case 'c':
             if (cmd_parse_u32(c, "--count", val, &count) < 0)

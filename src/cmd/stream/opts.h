@@ -17,8 +17,8 @@
     {                                                                                       \
         'K', "stay", NULL, "go on with writers that take the place of those that have gone" \
     }
-#define STREAM_OPT_START                                                   \
-    {'a', "append", NULL, "continue a stream that others have written"},   \
+#define STREAM_OPT_START(key)                                              \
+    {key, "append", NULL, "continue a stream that others have written"},   \
     {                                                                      \
         'N', "anew", NULL, "begin a new run of such a stream, with step 0" \
     }

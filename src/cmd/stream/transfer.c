@@ -343,7 +343,7 @@ static const struct cmd_opt replay_opts[] = {
      "steps a second; max: as fast as readers take them (default: as\n"
      "they came when they were recorded)"},
     {'R', "readers", "N", "wait for N readers first (default: 1)"},
-    STREAM_OPT_START,
+    STREAM_OPT_START('a'),
     STREAM_OPT_COUNT,
     {'t', "timeout", "DURATION", "give up when the readers do not come for this time"},
     CMD_OPT_END,
@@ -443,7 +443,7 @@ static const struct cmd_opt tee_opts[] = {
     STREAM_OPT_COUNT,
     STREAM_OPT_POLICY,
     {'R', "readers", "N", "wait for N readers of NEW first (default: 0)"},
-    STREAM_OPT_START,
+    STREAM_OPT_START('a'),
     {'t', "timeout", "DURATION", "give up when no step, or reader, comes for this time"},
     CMD_OPT_END,
 };
