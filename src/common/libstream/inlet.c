@@ -92,7 +92,9 @@ static void *map(int fd, uint64_t size, int prot, errmsg_t *err)
 
 static int failed(errmsg_t *err, const char *what)
 {
-    int errnum = errno == EAGAIN || errno == EINPROGRESS ? ETIMEDOUT : errno;
+    int errnum = errno == EAGAIN || errno == EINPROGRESS ? ETIMEDOUT
+                 : errno == EPIPE                        ? ECONNRESET /* it has ended meanwhile */
+                                                         : errno;
 
     return errmsg_fail(err, errnum, "cannot %s the writer of a stream: %s", what, strerror(errnum));
 }
