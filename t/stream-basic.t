@@ -363,6 +363,23 @@ for transport in ring tcp; do
 done
 unset FLUX_STREAM_TRANSPORT
 
+# A reader is told that the stream was removed when it reports its position, which it does when its last report is old:
+# the writer, which reports as often, has done so twice.
+peer r 0 read away stay=1 policy=latest stop=1
+peer w 0 write away 1000000 0 1
+opened w
+opened r
+wait_until 20 grep -q stops r.out
+for ((i = 0; i < 3; i++)); do
+    before=$(field away step)
+    wait_until 20 above away step "${before:-0}"
+done
+"$FLUX" stream rm away
+ended w 1
+kill -CONT "${pid[r]}"
+ended r 1
+is "$last" "the end " "a reader that stays takes the removal of the stream for its end, whenever it is told of it"
+
 # A writer is killed in a step.
 peer w0 0 write crash 20 0 2 ready=1
 peer w1 1 write crash 20 1 2 ready=1 crash=7

@@ -116,6 +116,7 @@ struct flux_stream {
     flux_stream_t *other; /* that it meets: see stream_meet.c; NULL: none */
     bool meets;           /* a step was begun, and waits for that one */
     bool stay;            /* the option: */
+    int heard_end;        /* errno of the last message of the module; 0: more may come */
     inlet_t **left;       /* of writers that are gone, whose memory may still be in use */
     size_t nleft;
     tape_t *tape;                    /* the steps are in a file: see stream_file.c */

@@ -336,8 +336,11 @@ int stream_reader_hear(flux_stream_t *s, double seconds)
     struct stream_members ms = {.attached = 0};
     int errnum;
 
-    if (flux_future_wait(s->f, seconds) < 0)
+    if (flux_future_wait(s->f, seconds) < 0) {
+        if (errno == ENODATA && s->heard_end) /* another caller has read it */
+            errno = s->heard_end;
         return -1;
+    }
     if (stream_join_again(s))
         return 0;
     errnum = flux_future_errnum(s->f);
@@ -346,7 +349,7 @@ int stream_reader_hear(flux_stream_t *s, double seconds)
         note(s, &ms);
     }
     if (flux_future_next(s->f) < 0) {
-        errno = errnum;
+        errno = s->heard_end = errnum;
         return -1;
     }
     return 0;
