@@ -39,10 +39,10 @@ stranger() {
     run_with_timeout 60 "$FLUX" start --config=conf.lua --rundir="$PWD/other" --set=modules=log \
         --set=boot.host="$host" "$@"
 }
-session() { # OPTION...: ranks 0 to 2
+begin_three() { # ranks 0 to 2
     begin 1
     begin 2
-    begin 0 --statedir="$PWD/state" "$@" sh -c 'exec cat fifo'
+    begin 0 --statedir="$PWD/state" sh -c 'exec cat fifo'
 }
 end_session() {
     : >fifo
@@ -54,7 +54,7 @@ end_session() {
 mkfifo fifo
 export FLUX_URI="local://$PWD/run/0/local"
 
-session
+begin_three
 ok "the session begins without the ranks that have no host" \
     wait_until 30 up_is "3 of 6 up: 0-2; absent: 3-5"
 fails "a host that is not in the file" stranger "$net.5"
@@ -102,7 +102,7 @@ ok "the session ends" end_session
 mv conf.lua longer.lua
 mv short.lua conf.lua
 begin 3 --set=boot.host="$net.5"
-session
+begin_three
 ok "the session begins again: who was added joins" wait_until 30 up_is "4 of 6 up: 0-3; absent: 4-5"
 fails "ranks are kept" "$FLUX" overlay add "$net.7"
 like "$err" "host $net.7 is rank 5 of the session already" "... for hosts that are not there, too"

@@ -201,6 +201,7 @@ ok "a kill within the interval" killed --set=kvs.sync=interval --set=kvs.sync-in
     --set=kvs.checkpoint-interval=60 -- "$FLUX" kvs put b=1
 fails "loses what was not written yet" session 1 "${with[@]}" -- "$FLUX" kvs get b
 # What it finds was written by another commit, which does not wait for the disk.
+# shellcheck disable=SC2016 # for the inner shell
 ok "a kill after a durable commit that changes nothing" killed --set=kvs.sync=interval \
     --set=kvs.sync-interval=60 --set=kvs.checkpoint-interval=60 -- sh -c '"$1" kvs put d=1 && "$2" sync' \
     sh "$FLUX" "$client"
