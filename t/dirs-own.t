@@ -39,6 +39,15 @@ ok "one from before this host was restarted is taken over" \
 ok "and removed at the end" test ! -e rd/0
 rm -rf rd
 
+# Another broker of the host was faster with its link than rank 0 with its mark.
+mkdir -p rd/0
+chmod 700 rd rd/0
+ln -s 1 rd/0/inventory-0123456789abcdef
+ok "a directory with the link of another rank is taken over" \
+    "$FLUX" start --set=modules=log --rundir="$PWD/rd" true
+ok "and removed at the end" test ! -e rd/0
+rm -rf rd
+
 # Killed after its mark was made and before it was written.
 mkdir -p rd/0
 chmod 700 rd rd/0

@@ -10,7 +10,8 @@
  *     holds files but no mark was not created by a broker: no broker uses or removes it.  The same
  *     holds for a directory with the mark of another host, since a shared file system may not share
  *     locks.  The mark of an earlier boot of this host is stale.  An empty mark without other files
- *     was left by a broker that was killed before it wrote its mark.
+ *     was left by a broker that was killed before it wrote its mark.  Links by which the brokers of
+ *     a host elect one of them do not count: they may come before the mark of rank 0.
  *  4. A session that is a job of another session uses the job's own directory, if its name is short
  *     enough: it is removed with the job, even when the whole session is killed.
  */
@@ -28,8 +29,10 @@
 #include "boot_dir.h"
 #include "libutil/fdutil.h"
 #include "libutil/hostmark.h"
+#include "libutil/strutil.h"
 
 #define MARK_FILE "broker"
+#define ELECTION "inventory-"
 #define LONGEST_IN_RUNDIR "/4294967295/event"
 
 static int check_private(const char *path, errmsg_t *err)
@@ -131,7 +134,8 @@ static void own_mark(struct mark *m)
     m->host[-1] = ' ';
 }
 
-/* Is the directory empty, except perhaps for the mark? */
+/* Does the directory hold nothing, except perhaps the mark, and what brokers of other ranks may
+ * create in that of rank 0 before its mark is there (resrc_find.c)? */
 static bool holds_nothing_else(int dirfd)
 {
     int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -146,7 +150,7 @@ static bool holds_nothing_else(int dirfd)
     }
     while (empty && (de = readdir(dir)))
         empty = strcmp(de->d_name, ".") == 0 || strcmp(de->d_name, "..") == 0 ||
-                strcmp(de->d_name, MARK_FILE) == 0;
+                strcmp(de->d_name, MARK_FILE) == 0 || str_starts(de->d_name, ELECTION);
     closedir(dir);
     return empty;
 }
