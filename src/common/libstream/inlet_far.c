@@ -34,8 +34,6 @@
 #include "libstream/inlet_far_private.h"
 #include "libutil/invariant.h"
 
-#define SPACE ((uint64_t)16 << 30)
-#define SPACE_LEAST ((uint64_t)64 << 20)
 #define TAKE_SECONDS 0.1 /* maximum time that inlet_far_take() waits for a response */
 
 /* --- memory --- */
@@ -44,10 +42,10 @@ int inlet_far_memory_open(inlet_far_t *f, errmsg_t *err)
 {
     void *p;
 
-    f->size = SPACE;
+    f->size = EXTENT_SPACE;
     while ((p = mmap(NULL, f->size, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) == MAP_FAILED &&
-           f->size > SPACE_LEAST)
+           f->size > EXTENT_SPACE_LEAST)
         f->size /= 2;
     if (p == MAP_FAILED)
         return errmsg_fail(err, errno, "a reader of a stream has no addresses for its steps: %s",

@@ -76,8 +76,6 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
-#define SPACE ((uint64_t)16 << 30)
-#define SPACE_LEAST ((uint64_t)64 << 20)
 #define SILENCE 20. /* seconds: see struct outlet_far_opts */
 #define LINGER 30.
 #define KNOCK 2. /* seconds: see struct outlet_opts */
@@ -97,7 +95,7 @@ static int memory_open(outlet_t *o, uint64_t space, errmsg_t *err)
         return errmsg_fail(err, EFBIG, "the limit of file sizes leaves no room for a stream");
     while ((p = mmap(NULL, space, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) ==
                MAP_FAILED &&
-           space > SPACE_LEAST)
+           space > EXTENT_SPACE_LEAST)
         space = space / 2 - space / 2 % EXTENT_MIN;
     if (p == MAP_FAILED)
         return errmsg_fail(err, errno, "a stream cannot have %" PRIu64 " bytes of addresses: %s",
@@ -798,7 +796,7 @@ outlet_t *outlet_create(const struct outlet_opts *opts, errmsg_t *err)
     o->depth = opts->depth;
     if (o->keep > LANE_SLOTS / 2)
         errmsg_fail(err, EINVAL, "a stream keeps at most %d steps", LANE_SLOTS / 2);
-    else if (memory_open(o, opts->space > 0 ? opts->space : SPACE, err) == 0) {
+    else if (memory_open(o, opts->space > 0 ? opts->space : EXTENT_SPACE, err) == 0) {
         if (!o->far.stream || !(o->wants = hmap_create_u64(free)) ||
             !(o->awaits = hmap_create_u64(NULL)) || !(o->pool = extent_pool_create(o->size)) ||
             (o->keep > 0 && !(o->kept = calloc(o->keep, sizeof(*o->kept)))))

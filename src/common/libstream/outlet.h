@@ -43,7 +43,7 @@ struct outlet_far_opts {
 
 struct outlet_opts {
     const unsigned char *key; /* capability: KNOCK_KEY_LEN bytes, copied */
-    uint64_t space;           /* address space for steps, in bytes; 0: 16 GiB */
+    uint64_t space;           /* address space for steps, in bytes; 0: EXTENT_SPACE */
     double evict;             /* seconds without progress after which a reader that blocks the
                                  writer is evicted; 0: never */
     double knock;             /* seconds within which a connection has to knock; 0: 2 */
