@@ -22,10 +22,10 @@ struct extent {
 
 #define EXTENT_MIN 1024 /* bytes of the smallest piece */
 
-/* Bytes of addresses that a stream maps for its steps; at least EXTENT_SPACE_LEAST if the process may
- * not have as many.  Not a multiple of 4 GiB: the kernel maps the next thing directly below or above
- * the last one, a large block of malloc() begins 16 bytes behind its page, and processors copy four
- * times slower to an address that is, modulo 4 GiB, less than 64 bytes above the source. */
+/* Bytes of addresses that a stream maps for its steps; at least EXTENT_SPACE_LEAST if the process
+ * may not have as many.  Not a multiple of 4 GiB: the kernel maps the next thing directly below or
+ * above the last one, a large block of malloc() begins 16 bytes behind its page, and processors copy
+ * four times slower to an address that is, modulo 4 GiB, 1 to 63 bytes above the source. */
 #define EXTENT_SPACE (((uint64_t)16 << 30) + ((uint64_t)5 << 28))
 #define EXTENT_SPACE_LEAST ((uint64_t)64 << 20)
 _Static_assert(EXTENT_SPACE % ((uint64_t)4 << 30) >= (uint64_t)1 << 30, "see above");
