@@ -1,5 +1,6 @@
 """Streams by the call names of adios2: in a session of 2 brokers."""
 
+import concurrent.futures
 import contextlib
 import errno
 import os
@@ -20,8 +21,13 @@ except ImportError:
 class Comm:
     """What a stream asks of a communicator."""
 
-    def __init__(self, rank, size):
-        self.rank, self.size = rank, size
+    def __init__(self, rank, size, shared=None):
+        self.rank, self.size, self.shared = rank, size, shared
+
+    def bcast(self, value, root):
+        if self.rank == root:
+            self.shared.set_result(value)
+        return self.shared.result(60)
 
     def Get_rank(self):
         return self.rank
@@ -125,6 +131,36 @@ class Adios2Test(Case):
             io = IO()
             io.set_parameters(wrong)
             self.assertRaises(ValueError, Stream, io, "ad.q", "w")
+
+    def test_team(self):
+        """readers with a communicator see the same steps, although some are dropped"""
+        from flux.adios2 import IO, Stream
+
+        io = IO()
+        io.set_parameters({"QueueLimit": 2, "QueueFullPolicy": "Discard"})
+        shared = concurrent.futures.Future()
+        first = threading.Barrier(2)
+
+        def read(rank):
+            seen = []
+            with Stream(io, "ad.t", "r", Comm(rank, 2, shared)) as s:
+                for _ in s.steps():
+                    self.assertEqual(s.read("n"), s.current_step())
+                    seen.append(s.current_step())
+                    if rank == 0 and len(seen) == 1:
+                        first.wait(60)  # while this one has the first step, its queue is full
+            return seen
+
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            readers = [pool.submit(read, rank) for rank in (0, 1)]
+            with Stream("ad.t", "w") as out:  # waits for both
+                for n in out.steps(20):
+                    out.write("n", out.current_step())
+                first.wait(60)
+            steps = [reader.result(60) for reader in readers]
+        self.assertEqual(steps[0], steps[1])
+        self.assertEqual(steps[0][0], 0)
+        self.assertLess(len(steps[0]), 20)
 
     def test_blocks(self):
         """blocks of writers, attributes, and what is not there"""

@@ -511,17 +511,23 @@ void outlet_cond_wait(outlet_t *o, pthread_cond_t *cond, double until)
 int outlet_wait(outlet_t *o, unsigned readers, double timeout, errmsg_t *err)
 {
     double until = timeout < 0. ? INFINITY : clock_now() + timeout;
+    unsigned waiting;
     unsigned there;
 
     pthread_mutex_lock(&o->lock);
-    while (o->nreaders < readers && clock_now() < until)
+    while (waiting = outlet_teams_waiting(o), there = o->nreaders - waiting,
+           there < readers && clock_now() < until)
         outlet_cond_wait(o, &o->joined, until);
-    there = o->nreaders;
     pthread_mutex_unlock(&o->lock);
-    if (there < readers)
-        return errmsg_fail(err, ETIMEDOUT, "%u of %u readers have come within %g s", there, readers,
-                           timeout);
-    return 0;
+    if (there >= readers)
+        return 0;
+    if (waiting > 0)
+        return errmsg_fail(err, ETIMEDOUT,
+                           "%u of %u readers, and %u members of teams that are not complete, have "
+                           "come within %g s",
+                           there, readers, waiting, timeout);
+    return errmsg_fail(err, ETIMEDOUT, "%u of %u readers have come within %g s", there, readers,
+                       timeout);
 }
 
 void outlet_pass(outlet_t *o, uint64_t step)

@@ -195,6 +195,8 @@ bool outlet_full(const struct outlet_conn *c, uint64_t size);
 int outlet_team_enter(outlet_t *o, struct outlet_conn *c);
 /* A member has joined.  true: the team begins. */
 bool outlet_team_joined(struct outlet_conn *c);
+/* The number of members that have come of teams that have not begun. */
+unsigned outlet_teams_waiting(const outlet_t *o);
 /* Is a team offered this step if its members have room? */
 bool outlet_team_wants(const struct outlet_team *t, uint64_t step);
 /* Decide who is offered a step: outlet_team.takes. */

@@ -5,7 +5,8 @@
  * is decided for all of them at once, when the step is committed, under the lock:
  *
  *    state of the team        a step
- *    not all have come yet    is not offered, and delays nobody
+ *    not all have come yet    is not offered, and delays nobody; a writer that waits for readers
+ *                             does not count the members
  *    has begun                is offered to all members, or to none
  *
  * A team begins when a reader of each rank is there.  What this writer keeps is offered then.  If
@@ -135,6 +136,20 @@ bool outlet_team_joined(struct outlet_conn *c)
     if (t->begun || t->n < c->want.size)
         return false;
     return t->begun = true;
+}
+
+unsigned outlet_teams_waiting(const outlet_t *o)
+{
+    unsigned n = 0;
+
+    LIST_FOREACH(it, &o->teams)
+    {
+        const struct outlet_team *t = list_entry(it, struct outlet_team, node);
+
+        if (!t->begun)
+            n += t->n;
+    }
+    return n;
 }
 
 void outlet_team_want(struct outlet_team *t, const struct knock_want *w)

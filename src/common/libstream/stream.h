@@ -266,8 +266,9 @@ void *flux_stream_at(flux_stream_t *s, const char *var);
 /* Describe the variables, in a text for people and readers (`flux stream format`).  0, or -1 with
  * an error message. */
 int flux_stream_define(flux_stream_t *s, const char *format, errmsg_t *err);
-/* Wait until there are at least `readers`, for at most `timeout` seconds (< 0: no limit).  0, or -1
- * with an error message and ETIMEDOUT or EINVAL. */
+/* Wait until there are at least `readers`, for at most `timeout` seconds (< 0: no limit).  Members
+ * of a team count when all of them are there.  0, or -1 with an error message and ETIMEDOUT or
+ * EINVAL. */
 int flux_stream_wait_readers(flux_stream_t *s, uint32_t readers, double timeout, errmsg_t *err);
 /* Writer: would any reader see the step, or is it kept?  If not, a program need not compute it. */
 bool flux_stream_wanted(const flux_stream_t *s);

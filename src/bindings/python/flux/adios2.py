@@ -18,6 +18,7 @@ steps in one read, is NotImplementedError. An attribute is one of the stream (fl
 
 import enum
 import errno
+import uuid
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 import numpy
@@ -324,11 +325,21 @@ class Adios:
         return self._ios[name]
 
 
+def _team(comm: Any) -> Dict[str, Any]:
+    """The processes of a communicator as a team of readers: rank 0 names it."""
+    if comm is None or comm.Get_size() == 1:
+        return {}
+    rank = comm.Get_rank()
+    name = comm.bcast(f"adios2.{uuid.uuid4()}" if rank == 0 else None, 0)
+    return {"team": name, "rank": rank, "size": comm.Get_size()}
+
+
 class Stream:
     """An end of a stream: Stream(name, mode [, comm]) or Stream(io, name, mode [, comm]).
 
     `mode` is "w" or "r". Opening a stream for reading waits until all its writers are there, and for
-    writing, until there is a reader (`IO`). With a communicator, the processes of it write the stream together.
+    writing, until there is a reader (`IO`). With a communicator, its processes write the stream together,
+    or read the same steps of it, as a team; each reads what it needs of a step.
     """
 
     def __init__(self, *args: Any, comm: Any = None) -> None:
@@ -363,7 +374,7 @@ class Stream:
                 rank, size = (0, 1) if comm is None else (comm.Get_rank(), comm.Get_size())
                 self._out = self._handle.stream_writer(name, rank=rank, size=size, **io._writing())
             else:
-                self._in = self._handle.stream_reader(name, **io._reading())
+                self._in = self._handle.stream_reader(name, **io._reading(), **_team(comm))
         except BaseException:
             self._handle.close()
             raise

@@ -44,8 +44,12 @@ START_TEST(begins)
         put(o, step);
     get_error(m[0], ETIMEDOUT);
     get_error(m[2], ETIMEDOUT);
+    ck_assert_int_eq(outlet_wait(o, 1, 0., &err), -1);
+    ck_assert_int_eq(errno, ETIMEDOUT);
+    ck_assert_str_eq(err.text, "0 of 1 readers, and 2 members of teams that are not complete, have "
+                               "come within 0 s");
     m[1] = member(o, 1, 3, "block");
-    wait_readers(o, 3);
+    ck_assert_int_eq(outlet_wait(o, 3, 60., &err), 0);
     put(o, 5);
     for (int k = 0; k < 3; k++) {
         for (uint64_t step = 3; step < 6; step++)
