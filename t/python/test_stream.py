@@ -598,6 +598,17 @@ class StreamTest(Case):
                     call, *args, (-2,), (1,)
                 )
                 self.refuses(errno.EINVAL, where + "count has 0 numbers", call, *args, (1,), ())
+            for index, number, text in (
+                (4, errno.ERANGE, "index 4 is outside of 4 elements$"),
+                (-5, errno.ERANGE, "index -5 is outside of 4 elements$"),
+                (1.5, errno.EINVAL, ".*float"),
+                (slice(0.5), errno.EINVAL, "slice indices"),
+                (slice(3, 0, -1), errno.ERANGE, "the step of a slice is at least 1$"),
+            ):
+                self.refuses(number, where + text, step.__getitem__, ("G", index))
+            with self.assertRaises(IndexError):
+                step["G", 0, 0]
+            self.refuses(errno.EINVAL, "^step 0 of stream 'py.wr': ", step.__getitem__, 5)
             steps.end_step()
             self.refuses(errno.EINVAL, "^step 0 of stream 'py.wr' was released$", step.get, "G")
             self.refuses(errno.EINVAL, "^stream 'py.wr': '-3' is not a step", steps.begin_step, -3)

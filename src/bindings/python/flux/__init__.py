@@ -17,7 +17,14 @@ requests, events), `flux.kvs` (key-value store), `flux.job` and `flux.jobspec` (
 """
 
 from ._libflux import ffi as _ffi, lib as _lib
-from .errors import EndOfStream, FluxError, FluxTimeoutError, FluxTypeError, FluxValueError
+from .errors import (
+    EndOfStream,
+    FluxError,
+    FluxIndexError,
+    FluxTimeoutError,
+    FluxTypeError,
+    FluxValueError,
+)
 from .event import Event, Subscription
 from .future import Future
 from .handle import Attributes, Handle, open  # pylint: disable=redefined-builtin
@@ -42,6 +49,7 @@ __all__ = [
     "Event",
     "FluxError",
     "FluxTimeoutError",
+    "FluxIndexError",
     "FluxTypeError",
     "FluxValueError",
     "Future",

@@ -5,7 +5,14 @@ from typing import NoReturn
 
 from ._libflux import ffi
 
-__all__ = ["FluxError", "FluxTimeoutError", "EndOfStream", "FluxTypeError", "FluxValueError"]
+__all__ = [
+    "FluxError",
+    "FluxTimeoutError",
+    "EndOfStream",
+    "FluxIndexError",
+    "FluxTypeError",
+    "FluxValueError",
+]
 
 
 class FluxError(OSError):
@@ -38,6 +45,10 @@ class FluxValueError(FluxError, ValueError, OverflowError):
     """An argument of a value that is not possible (EINVAL, or ERANGE for a number)."""
 
 
+class FluxIndexError(FluxError, IndexError):
+    """An index outside of an array (ERANGE)."""
+
+
 _CLASSES = {_errno.ETIMEDOUT: FluxTimeoutError, _errno.ENODATA: EndOfStream}
 
 
@@ -47,9 +58,11 @@ def make_error(errnum: int, message: str) -> FluxError:
 
 
 def wrong_argument(error: Exception, message: str) -> FluxError:
-    """The exception for a TypeError, ValueError or OverflowError in what a caller gave."""
+    """The exception for what is wrong with an argument, as Python says it."""
     if isinstance(error, TypeError):
         return FluxTypeError(_errno.EINVAL, message)
+    if isinstance(error, IndexError):
+        return FluxIndexError(_errno.ERANGE, message)
     number = _errno.ERANGE if isinstance(error, OverflowError) else _errno.EINVAL
     return FluxValueError(number, message)
 

@@ -100,7 +100,8 @@ def _attribute_key(name: str, variable: Optional[str]) -> str:
     return f"@{name}" if variable is None else f"@{variable}/{name}"
 
 
-_WRONG = (TypeError, ValueError, OverflowError)  # what is wrong with an argument
+# What is wrong with an argument.
+_WRONG = (TypeError, ValueError, OverflowError, IndexError)
 
 
 def _numbers(numbers, ndims: int, what: str) -> List[int]:
@@ -114,6 +115,45 @@ def _numbers(numbers, ndims: int, what: str) -> List[int]:
         if number >= 1 << 64:
             raise OverflowError(f"{what} has the number {number} of more than 64 bits")
     return found
+
+
+def _parts(parts: list, shape: Tuple[int, ...]) -> Tuple[List[int], ...]:
+    """The box of indices and slices: start, count and stride, and the shape without the indices."""
+    rest = len(shape) - len(parts)
+    if Ellipsis in parts:
+        at = parts.index(Ellipsis)
+        parts[at : at + 1] = [slice(None)] * (rest + 1)
+    else:
+        parts = parts + [slice(None)] * rest
+    if len(parts) != len(shape):
+        raise IndexError(f"there are {len(parts)} indices for {len(shape)} dimensions")
+    start, count, stride, keep = [], [], [], []
+    for part, size in zip(parts, shape):
+        if isinstance(part, slice):
+            if part.step is not None and part.step < 1:
+                raise IndexError("the step of a slice is at least 1")
+            numbers = range(*part.indices(size))
+            keep.append(len(numbers))
+        else:
+            number = operator.index(part)
+            index = number + size if number < 0 else number
+            if not 0 <= index < size:
+                raise IndexError(f"index {number} is outside of {size} elements")
+            numbers = range(index, index + 1)
+        start.append(numbers.start)
+        count.append(len(numbers))
+        stride.append(numbers.step)
+    return start, count, stride, keep
+
+
+def _room(count: Sequence[int], dtype):
+    """A new array for a box; of no elements, which libstream refuses, if it cannot be as large."""
+    import numpy
+
+    try:
+        return numpy.empty(math.prod(count), dtype)
+    except (MemoryError, ValueError):
+        return numpy.empty(0, dtype)
 
 
 def _rank(writer) -> int:
@@ -923,14 +963,12 @@ class Step:
         stride: Optional[Sequence[int]] = None,
     ):
         """A box of a global array, as a new NumPy array: see `read_into()`."""
-        import numpy
-
         v = self.inquire(variable)
         self._box(variable, len(v.shape), start, count, stride)
         shape = tuple(v.shape if count is None else count)
         # Made in the order of the array, which is what is copied.
         dtype = self.format(variable).dtype if v.format else v.dtype
-        flat = numpy.empty(math.prod(shape), dtype)
+        flat = _room(shape, dtype)
         self.read_into(variable, flat, start, count, stride)
         return flat.reshape(shape, order="F" if v.columns else "C")
 
@@ -957,16 +995,13 @@ class Step:
             text = f"variable '{variable}' in step {self.number} of stream '{self._reader._name}'"
             raise make_error(errno.EOPNOTSUPP, f"{text} has records: see read(), records()")
         lists = self._box(variable, len(v.shape), start, count, stride)
-        made = None
-        if buffer is None:
-            import numpy
-
+        made = buffer is None
+        if made:
             counts = v.count if writer is not None else v.shape
             if stride is not None and count is None and writer is not None:
                 counts = tuple(-(-n // max(by, 1)) for n, by in zip(counts, stride))
             counts = tuple(counts if count is None else count)
-            buffer = numpy.empty(math.prod(counts), v.dtype)
-            made = buffer.reshape(counts, order="F" if v.columns else "C")
+            buffer = _room(counts, v.dtype)
         to = ffi.from_buffer(buffer, require_writable=True)
         box = ffi.new("struct flux_stream_box *", lists)
         name, number = self._named(variable, writer)
@@ -974,7 +1009,7 @@ class Step:
         if lib.flux_stream_schedule(self._pointer(), name, number, box, to, len(to), err) < 0:
             fail_with(err)
         self._scheduled.append(to)
-        return buffer if made is None else made
+        return buffer.reshape(counts, order="F" if v.columns else "C") if made else buffer
 
     def perform(self) -> None:
         """Get all that was requested by `schedule()`.
@@ -993,31 +1028,14 @@ class Step:
         """`step["T"]`: the bytes of writer 0; `step["T", 0:10, ::2, 5]`: a part of a global array."""
         if isinstance(what, str):
             return self.get(what)
+        if not isinstance(what, tuple) or not what:
+            raise self._wrong(TypeError("the name of a variable is required"))
         variable, *parts = what
         v = self.inquire(variable)
-        if Ellipsis in parts:
-            at = parts.index(Ellipsis)
-            parts[at : at + 1] = [slice(None)] * (len(v.shape) - len(parts) + 1)
-        parts += [slice(None)] * (len(v.shape) - len(parts))
-        if len(parts) != len(v.shape):
-            raise IndexError(f"{variable} has {len(v.shape)} dimensions")
-        start, count, stride, keep = [], [], [], []
-        for part, size in zip(parts, v.shape):
-            if isinstance(part, slice):
-                if part.step is not None and part.step < 1:
-                    raise IndexError("the step of a slice is at least 1")
-                numbers = range(*part.indices(size))
-                start.append(numbers.start)
-                count.append(len(numbers))
-                stride.append(numbers.step)
-                keep.append(len(numbers))
-            else:
-                index = part + size if part < 0 else part
-                if not 0 <= index < size:
-                    raise IndexError(f"index {part} is outside of {size} elements")
-                start.append(index)
-                count.append(1)
-                stride.append(1)
+        try:
+            start, count, stride, keep = _parts(parts, v.shape)
+        except _WRONG as e:
+            raise self._wrong(e, variable) from None
         return self.read(variable, start, count, stride).reshape(
             keep, order="F" if v.columns else "C"
         )
