@@ -1142,6 +1142,52 @@ gc.collect()
             self.fails(errno.ENOENT, flux.Recording, os.path.join(directory, "none"))
             self.fails(errno.EPROTO, flux.Recording, __file__)
 
+    def view_like(self, step, name, made):
+        """Boxes are views of the memory of the writer."""
+        import numpy
+
+        for start, count, stride, part in (
+            (None, None, None, numpy.s_[:]),
+            ((1, 0, 2), (2, 3, 1), None, numpy.s_[1:3, 0:3, 2:3]),
+            ((0, 1, 0), (2, 1, 3), (2, 9, 2), numpy.s_[::2, 1:2, ::2]),
+        ):
+            got = step.view(name, start, count, stride)
+            self.assertEqual(got.shape, made[part].shape)
+            self.assertTrue((got == made[part]).all())
+            self.assertTrue(numpy.shares_memory(got, step.array(name)))
+            self.assertFalse(got.flags.writeable)
+
+    def test_view(self):
+        """boxes that are not in one place, or of a writer elsewhere, are copies"""
+        try:
+            import numpy
+        except ImportError:
+            raise unittest.SkipTest("no numpy") from None
+        made = numpy.arange(24.0).reshape(4, 6)
+        with contextlib.ExitStack() as ends:
+            outs = [
+                ends.enter_context(self.h.stream_writer("py.v", rank=n, size=2, keep=1))
+                for n in (0, 1)
+            ]
+            for n, out in enumerate(outs):
+                out.put("G", made[2 * n : 2 * n + 2], shape=(4, 6), offset=(2 * n, 0))
+                out.end_step()
+            for transport in ("ring", "tcp"):
+                with self.h.stream_reader("py.v", transport=transport) as steps:
+                    step = steps.begin_step(timeout=60)
+                    for start in (0, 1, 2):  # of the first writer, both, and the second one
+                        got = step.view("G", (start, 1), (2, 3))
+                        self.assertTrue((got == made[start : start + 2, 1:4]).all())
+                        self.assertFalse(got.flags.writeable)
+                        shared = any(
+                            numpy.shares_memory(got, step.array("G", n)) for n in (0, 1)
+                        )
+                        self.assertEqual(shared, transport == "ring" and start != 1)
+                    self.fails(errno.ERANGE, step.view, "G", (3, 0), (2, 6))
+                    # What no memory has room for is outside of the array, too.
+                    for call in (step.read, step.schedule, step.view):
+                        self.fails(errno.ERANGE, call, "G", (0, 0), (1 << 40, 1 << 20))
+
     def test_numpy(self):
         """arrays of NumPy: over the memory of a writer, and parts of global ones"""
         try:
@@ -1178,6 +1224,7 @@ gc.collect()
             self.fails(errno.EINVAL, step.read, "one")
             for name in ("G", "GF"):
                 self.assertTrue((step.read(name) == made).all())
+                self.view_like(step, name, made)
                 whole, some = step.schedule(name), step.schedule(name, (1, 0, 2), (2, 3, 1))
                 rows = step.schedule(name, stride=(2, 1, 1), writer=0)
                 step.perform()

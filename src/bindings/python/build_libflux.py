@@ -430,6 +430,12 @@ struct flux_stream_box {
 int flux_stream_schedule(flux_stream_t *s, const char *var, uint32_t writer,
                          const struct flux_stream_box *box, void *buf, size_t size, errmsg_t *err);
 int flux_stream_perform(flux_stream_t *s, errmsg_t *err);
+struct flux_stream_view {
+    const void *data;
+    size_t stride[16];
+};
+int flux_stream_view_box(flux_stream_t *s, const char *var, const struct flux_stream_box *box,
+                         struct flux_stream_view *view, errmsg_t *err);
 const stream_format_t *flux_stream_format(flux_stream_t *s, const char *var, errmsg_t *err);
 int flux_stream_get_records(flux_stream_t *s, uint32_t writer, const char *var,
                             const stream_format_t *f, const void **recs, size_t *n, errmsg_t *err);

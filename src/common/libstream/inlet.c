@@ -444,6 +444,11 @@ int inlet_fetch_all(inlet_t *i, const struct inlet_step *s, errmsg_t *err)
     return i && i->far ? inlet_far_fetch_all(i->far, s, err) : 0;
 }
 
+bool inlet_here(const inlet_t *i)
+{
+    return !i || !i->far;
+}
+
 int inlet_ask(inlet_t *i, const struct inlet_step *s, const struct inlet_value *v,
               const struct stream_box *box, const struct stream_part *part, void *buf,
               errmsg_t *err)

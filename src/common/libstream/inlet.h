@@ -138,6 +138,8 @@ struct inlet_value {
  *
  * Fetch the value into its place.  0, or -1 with ECONNRESET or EPROTO and an error message. */
 int inlet_fetch(inlet_t *i, const struct inlet_step *s, const struct inlet_value *v, errmsg_t *err);
+/* Are values in memory of this host, where they need not be fetched? */
+bool inlet_here(const inlet_t *i);
 /* Fetch all values of the step. */
 int inlet_fetch_all(inlet_t *i, const struct inlet_step *s, errmsg_t *err);
 /* Copy the elements of a part of a box of the variable to the box in `buf`; they are complete only

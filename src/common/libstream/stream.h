@@ -445,6 +445,19 @@ int flux_stream_schedule(flux_stream_t *s, const char *var, uint32_t writer,
                          const struct flux_stream_box *box, void *buf, size_t size, errmsg_t *err);
 int flux_stream_perform(flux_stream_t *s, errmsg_t *err);
 
+/* A box of a global array where its writer has put it, without a copy: the element (i, j, ...) is
+ * `i * stride[0] + j * stride[1] + ...` bytes behind `data`; read-only, and constant until
+ * flux_stream_end_step().  `box` NULL: the whole array.  1: there it is.  0: it is not in one
+ * place, so flux_stream_get_box() copies it: several writers have parts of it, nobody has some of
+ * it, its writer is on another host, it has records, or it is empty.  -1 with an error message and
+ * the errors of flux_stream_inquire(), EINVAL, or ERANGE. */
+struct flux_stream_view {
+    const void *data;
+    size_t stride[FLUX_STREAM_DIMS_MAX];
+};
+int flux_stream_view_box(flux_stream_t *s, const char *var, const struct flux_stream_box *box,
+                         struct flux_stream_view *view, errmsg_t *err);
+
 /* The format in which the writers have put the records of a variable.  A reader that sees the id of
  * a format for the first time asks the session for it, once.  Valid until flux_stream_end_step(),
  * unless the caller takes a reference.  NULL with an error message and the errors of

@@ -6,6 +6,9 @@
  * that they send at the same time.  What one writer has to send is requested together, in one
  * exchange for all parts (inlet_far_ask.c).
  *
+ * A box that one writer on this host has as a whole is also found where it is, with the distances
+ * of its elements.
+ *
  * A part of one writer is its piece of a global array, which is a box of that; or its own array,
  * which is fetched whole, into its place in the step, and copied from there.
  *
@@ -29,6 +32,8 @@
 #include "libstream/stream_private.h"
 
 #define REQUESTS_MAX BLOCK_VARS_MAX
+
+static const struct flux_stream_box all;
 
 struct stream_request {
     char var[STREAM_VARIABLE_MAX + 1];
@@ -169,22 +174,32 @@ static int request_make(flux_stream_t *s, struct stream_request *r, const char *
 
 /* --- getting it --- */
 
+/* Find the value in which a part is.  0, or -1. */
+static int part_find(flux_stream_t *s, const stream_array_t *a, const char *var,
+                     const struct stream_part *part, struct stream_found *f, errmsg_t *err)
+{
+    int rc = stream_reader_find(s, part->rank, var, f, err);
+
+    if (rc < 0)
+        return -1;
+    if (rc == 0 || f->val.len != stream_array_piece(a, part->piece).elems * part->from_elem)
+        return errmsg_fail(err, EPROTO,
+                           "rank %u of the writers of stream '%s' has another number of bytes of "
+                           "variable '%s' than it says in step %" PRIu64,
+                           part->rank, s->name, var, s->step);
+    return 0;
+}
+
 /* Request one part, or copy it now if its writer is on this host.  0, or -1. */
 static int part_ask(flux_stream_t *s, const stream_array_t *a, const char *var,
                     const struct stream_box *box, const struct stream_part *part, void *buf,
                     errmsg_t *err)
 {
     struct stream_found f;
-    int rc = stream_reader_find(s, part->rank, var, &f, err);
     errmsg_t why;
 
-    if (rc < 0)
+    if (part_find(s, a, var, part, &f, err) < 0)
         return -1;
-    if (rc == 0 || f.val.len != stream_array_piece(a, part->piece).elems * part->from_elem)
-        return errmsg_fail(err, EPROTO,
-                           "rank %u of the writers of stream '%s' has another number of bytes of "
-                           "variable '%s' than it says in step %" PRIu64,
-                           part->rank, s->name, var, s->step);
     if (inlet_ask(f.in, f.step, &f.val, box, part, buf, &why) < 0)
         return stream_reader_unread(s, part->rank, var, &why, err);
     return 0;
@@ -335,10 +350,59 @@ int flux_stream_get_box(flux_stream_t *s, const char *var, const uint64_t *start
     return rc;
 }
 
+/* How far apart the elements of the box are in the piece, in bytes. */
+static void view_strides(const stream_array_t *a, const struct stream_part *part,
+                         const struct stream_box *box, size_t *stride)
+{
+    const struct stream_shape *sh = stream_array_shape(a);
+    const struct stream_piece p = stream_array_piece(a, part->piece);
+    size_t step = sh->elem;
+
+    for (unsigned i = 0; i < sh->ndims; i++) {
+        unsigned d = sh->memory == STREAM_COLUMNS ? i : sh->ndims - 1 - i;
+
+        stride[d] = box->count[d] > 1 ? step * box->stride[d] : step;
+        step *= p.count[d];
+    }
+}
+
+/* Find a box in the memory of its only writer.  1, 0 or -1. */
+static int view_make(flux_stream_t *s, const struct stream_request *r,
+                     struct flux_stream_view *view, errmsg_t *err)
+{
+    uint64_t elems = stream_select_elems(r->sel);
+    const struct stream_part *part;
+    struct stream_found f;
+
+    if (stream_select_count(r->sel) != 1 || stream_select_missing(r->sel) > 0 ||
+        stream_array_shape(r->array)->id != 0)
+        return 0;
+    part = stream_select_part(r->sel, 0);
+    if (part_find(s, r->array, r->var, part, &f, err) < 0)
+        return -1;
+    if (!inlet_here(f.in))
+        return 0;
+    view->data = (const unsigned char *)f.step->data + f.val.off + part->from;
+    view_strides(r->array, part, &r->box, view->stride);
+    stream_reader_asked(s, elems * r->elem, 0);
+    return 1;
+}
+
+int flux_stream_view_box(flux_stream_t *s, const char *var, const struct flux_stream_box *box,
+                         struct flux_stream_view *view, errmsg_t *err)
+{
+    struct stream_request r;
+    int rc = request_make(s, &r, var, FLUX_STREAM_ALL, box ? box : &all, NULL, SIZE_MAX, err);
+
+    if (rc == 0)
+        rc = view_make(s, &r, view, err);
+    request_clear(&r);
+    return rc;
+}
+
 int flux_stream_schedule(flux_stream_t *s, const char *var, uint32_t writer,
                          const struct flux_stream_box *box, void *buf, size_t size, errmsg_t *err)
 {
-    static const struct flux_stream_box all;
     struct stream_request r;
 
     if (s->nrequests == REQUESTS_MAX)

@@ -972,6 +972,39 @@ class Step:
         self.read_into(variable, flat, start, count, stride)
         return flat.reshape(shape, order="F" if v.columns else "C")
 
+    def view(
+        self,
+        variable: str,
+        start: Optional[Sequence[int]] = None,
+        count: Optional[Sequence[int]] = None,
+        stride: Optional[Sequence[int]] = None,
+    ):
+        """A box of a global array, as a read-only NumPy array over the memory of its writer.
+
+        It is constant until the step is released. If several writers have parts of the box, or its
+        writer is on another host, or for records, it is a copy: see `read()`.
+        """
+        import numpy
+
+        v = self.inquire(variable)
+        lists = self._box(variable, len(v.shape), start, count, stride)
+        box = ffi.new("struct flux_stream_box *", lists)
+        view = ffi.new("struct flux_stream_view *")
+        err = ffi.new("errmsg_t *")
+        pointer, name = self._pointer(), self._named(variable)[0]
+        rc = lib.flux_stream_view_box(pointer, name, box, view, err)
+        if rc < 0:
+            fail_with(err)
+        # The memory of a transform goes with the step.
+        if rc == 0 or lib.flux_stream_derived(pointer, name):
+            copy = self.read(variable, start, count, stride)
+            copy.flags.writeable = False
+            return copy
+        shape = tuple(v.shape if count is None else count)
+        strides = tuple(view.stride[0 : len(shape)])
+        span = v.elem + sum((n - 1) * by for n, by in zip(shape, strides))
+        return numpy.ndarray(shape, v.dtype, _c.view_of(pointer, view.data, span), 0, strides)
+
     def schedule(
         self,
         variable: str,

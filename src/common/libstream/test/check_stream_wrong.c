@@ -536,6 +536,56 @@ START_TEST(scheduled)
 }
 END_TEST
 
+static int view(struct bed *b, uint64_t row, uint64_t column, uint64_t rows, uint64_t columns,
+                uint64_t by, struct flux_stream_view *at)
+{
+    const uint64_t start[] = {row, column}, count[] = {rows, columns}, stride[] = {by, 2};
+    const struct flux_stream_box box = {start, count, stride};
+
+    return flux_stream_view_box(b->r, "T", &box, at, &err);
+}
+
+/* A box that one writer has is found in the memory of this writer; one of several, or with holes,
+ * is nowhere as a whole. */
+START_TEST(in_place)
+{
+    static const double rows[] = {0, 1, 2, 10, 11, 12, 20, 21, 22, 30, 31, 32};
+    const uint64_t shape[] = {9, 3}, at[][2] = {{0, 0}, {4, 0}}, n[] = {4, 3};
+    struct flux_stream_view v;
+    const void *p;
+    struct bed b;
+    size_t len;
+
+    bed_init(&b, NULL, 0);
+    for (int k = 0; k < 2; k++) {
+        const struct flux_stream_array T = {"f64", 2, shape, at[k], n, false, NULL};
+        const struct flux_stream_array L = {"f64", 1, NULL, NULL, n, false, NULL};
+
+        works(flux_stream_put_array(b.w[k], "T", &T, rows, &err));
+        works(flux_stream_put_array(b.w[k], "L", &L, rows, &err));
+    }
+    end(&b);
+    ck_assert_int_eq(begin(&b, FLUX_STREAM_NEXT), 1);
+    works(flux_stream_get(b.r, 1, "T", &p, &len, &err));
+    ck_assert_int_eq(view(&b, 5, 0, 2, 2, 2, &v), 1);
+    ck_assert_ptr_eq(v.data, (const double *)p + 3);
+    ck_assert_uint_eq(v.stride[0], 6 * sizeof(double));
+    ck_assert_uint_eq(v.stride[1], 2 * sizeof(double));
+    ck_assert_int_eq(view(&b, 7, 2, 1, 1, UINT64_MAX / 2, &v), 1);
+    ck_assert_ptr_eq(v.data, (const double *)p + 11);
+    ck_assert_int_eq(view(&b, 3, 0, 2, 1, 1, &v), 0); /* both writers have some */
+    ck_assert_int_eq(view(&b, 7, 0, 2, 1, 1, &v), 0); /* nobody has the last row */
+    ck_assert_int_eq(view(&b, 8, 0, 1, 1, 1, &v), 0);
+    ck_assert_int_eq(view(&b, 5, 0, 0, 1, 1, &v), 0);
+    ck_assert_int_eq(flux_stream_view_box(b.r, "T", NULL, &v, &err), 0);
+    ck_assert_int_eq(view(&b, 8, 0, 2, 1, 1, &v), -1);
+    ck_assert_int_eq(errno, ERANGE);
+    fails(flux_stream_view_box(b.r, "L", NULL, &v, &err), EINVAL,
+          "variable 'L' in step 0 of stream 's' is not a global array");
+    bed_free(&b);
+}
+END_TEST
+
 static void put_number(struct bed *b, int k)
 {
     static uint64_t n[2];
@@ -922,6 +972,7 @@ int main(void)
     tcase_add_test(tc, format_once);
     tcase_add_test(tc, ranks);
     tcase_add_test(tc, scheduled);
+    tcase_add_test(tc, in_place);
     tcase_add_test(tc, exact);
     tcase_add_loop_test(tc, dropped, 0, 3);
     tcase_add_test(tc, joined_apart);
