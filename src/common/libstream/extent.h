@@ -24,11 +24,11 @@ struct extent {
 
 /* Bytes of addresses that a stream maps for its steps; at least EXTENT_SPACE_LEAST if the process
  * may not have as many.  Not a multiple of 4 GiB: the kernel maps the next thing directly below or
- * above the last one, a large block of malloc() begins 16 bytes behind its page, and processors copy
- * four times slower to an address that is, modulo 4 GiB, 1 to 63 bytes above the source. */
+ * above the last one, a large block of malloc() begins 16 bytes behind its page, and many
+ * processors copy four times slower to what is 1 to 63 bytes above the source, modulo 4 GiB. */
 #define EXTENT_SPACE (((uint64_t)16 << 30) + ((uint64_t)5 << 28))
 #define EXTENT_SPACE_LEAST ((uint64_t)64 << 20)
-_Static_assert(EXTENT_SPACE % ((uint64_t)4 << 30) >= (uint64_t)1 << 30, "see above");
+_Static_assert(EXTENT_SPACE % ((uint64_t)4 << 30) > 0, "see above");
 
 /* Create a pool of `size` bytes, a multiple of EXTENT_MIN.  NULL with EINVAL or ENOMEM. */
 extent_pool_t *extent_pool_create(uint64_t size);
