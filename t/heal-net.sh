@@ -16,11 +16,11 @@
 # shellcheck disable=SC2154 # holders: of t/netns.sh
 # The host of a rank is the one of its number, or ${host_of[RANK]}, beginning with 1.
 
-# The modules are $net_modules (empty: all).  If there is a file `hosts`, it is /etc/hosts of the brokers.
+# The modules are $net_modules (empty: all), further attributes $net_attrs.  If there is a file `hosts`, it is /etc/hosts of the brokers.
 # With `keep` instead of `begin`, a broker that fails is started again, as by systemd, until there is a
 # file `stop`.
 
-pids=() host_of=() net_size=0 net_modules=log,kvs
+pids=() host_of=() net_size=0 net_modules=log,kvs net_attrs=
 
 heal_net() {
     local rank hosts=$1 modules=
@@ -39,7 +39,7 @@ heal_net() {
     cat >>conf.lua <<END
     attrs = {
         ["live.lost"] = "${silence}s", ["live.patience"] = "${silence}s", ["orphan.timeout"] = "0.1s",
-        $modules
+        $modules $net_attrs
     },
 }
 END
