@@ -58,22 +58,23 @@ begin_three
 ok "the session begins without the ranks that have no host" \
     wait_until 30 up_is "3 of 6 up: 0-2; absent: 3-5"
 fails "a host that is not in the file" stranger "$net.5"
-like "$err" "this host, $net.5, is not in session.hosts; add it to the session .*--set=boot.rank=N" \
+like "$err" "this host, $net.5, is not in session.hosts: after 'flux overlay add $net.5' .*--set=boot.rank=RANK" \
     "... is told what to do"
 fails "a host that was not added, at a rank" stranger "$net.5" --set=boot.rank=3
-like "$err" "host $net.5 has not been added to the session: see flux overlay add" "... is refused"
+like "$err" "host $net.5 has not been added to the session: run 'flux overlay add $net.5' on a host" "... is refused"
 up=$("$FLUX" up)
 is "$up" "3 of 6 up: 0-2; absent: 3-5" "... and the session goes on"
 
 is "$(FLUX_URI=local://$PWD/run/1/local "$FLUX" overlay add "$net.[5-6]" | sort)" \
-    "rank 3 is for host $net.5: start its broker there
-rank 4 is for host $net.6: start its broker there" "hosts are added, by any broker"
+    "rank 3 is for host $net.5: start its broker there with --set=boot.rank=3, or with the host as rank 3 in session.hosts
+rank 4 is for host $net.6: start its broker there with --set=boot.rank=4, or with the host as rank 4 in session.hosts" \
+    "hosts are added, by any broker"
 is "$(cat state/hosts)" "3 $net.5
 4 $net.6" "... and recorded"
 fails "a host is added once" "$FLUX" overlay add "$net.5"
 like "$err" "host $net.5 is rank 3 of the session already" "... and its rank is told"
 fails "another host at its rank" stranger "$net.6" --set=boot.rank=3
-like "$err" "rank 3 is for host $net.5, and it is host $net.6" "... is refused"
+like "$err" "host $net.6 was added as rank 4, not as rank 3: start its broker with --set=boot.rank=4" "... is told its own"
 
 begin 3 --set=boot.host="$net.5"
 ok "its broker joins, started with the same file" wait_until 30 up_is "4 of 6 up: 0-3; absent: 4-5"
@@ -94,7 +95,7 @@ mkdir state/hosts.new
 fails "a host that cannot be recorded" "$FLUX" overlay add "$net.7"
 like "$err" "host $net.7 was not added, since .*/hosts cannot be written: Is a directory" "... is not added"
 rmdir state/hosts.new
-is "$("$FLUX" overlay add "$net.7")" "rank 5 is for host $net.7: start its broker there" "it is, when it can"
+like "$("$FLUX" overlay add "$net.7")" "^rank 5 is for host $net.7: start its broker there " "it is, when it can"
 fails "there are no more ranks" "$FLUX" overlay add "$net.8"
 like "$err" "host $net.8 cannot be added: all 6 ranks of the session have a host .*session.size" "... which is told"
 ok "the session ends" end_session

@@ -115,10 +115,9 @@ static int find_self(boot_t *b, struct conf *cf, errmsg_t *err)
     if (found == 0 && b->hosts)
         return errmsg_fail(
             err, EINVAL,
-            "%s: this host, %s, is not in session.hosts; add it to the session (flux "
-            "overlay add), and append it there, or set the rank that it was given "
-            "with --set=boot.rank=N",
-            config_name(cf->file), self);
+            "%s: this host, %s, is not in session.hosts: after 'flux overlay add %s' in the "
+            "session, set the rank that it prints (--set=boot.rank=RANK), or append the host there",
+            config_name(cf->file), self, self);
     if (found == 0)
         return errmsg_fail(err, EINVAL,
                            "%s: this host, %s, is not in session.hosts; add it, or set its "

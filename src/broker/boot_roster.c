@@ -157,17 +157,42 @@ int boot_roster_add(boot_roster_t *r, const char *host, uint32_t *rank, errmsg_t
     return 0;
 }
 
+/* The rank of a host that was added; the size of the session: none. */
+static uint32_t rank_of(const boot_roster_t *r, const char *host)
+{
+    uint32_t rank = boot_hosts_listed(r->hosts), size = boot_hosts_size(r->hosts);
+
+    while (rank < size) {
+        const char *name = boot_hosts_name(r->hosts, rank);
+
+        if (name && boot_hosts_same(name, host))
+            break;
+        rank++;
+    }
+    return rank;
+}
+
 int boot_roster_admit(const boot_roster_t *r, uint32_t rank, const char *host, errmsg_t *err)
 {
     const char *known = rank < boot_hosts_size(r->hosts) ? boot_hosts_name(r->hosts, rank) : NULL;
+    uint32_t own;
 
     if (known && boot_hosts_same(known, host))
         return 0;
+    if ((own = rank_of(r, host)) < boot_hosts_size(r->hosts))
+        return errmsg_fail(err, EPERM,
+                           "host %.64s was added as rank %u, not as rank %u: start its broker with "
+                           "--set=boot.rank=%u",
+                           host, own, rank, own);
     if (known)
-        return errmsg_fail(err, EPERM, "rank %u is for host %.64s, and it is host %.64s", rank,
-                           known, host);
+        return errmsg_fail(err, EPERM,
+                           "rank %u is for host %.64s, and host %.64s has not been added to the "
+                           "session: run 'flux overlay add %.64s' on a host of the session",
+                           rank, known, host, host);
     return errmsg_fail(err, EPERM,
-                       "host %.64s has not been added to the session: see flux overlay add", host);
+                       "host %.64s has not been added to the session: run 'flux overlay add %.64s' "
+                       "on a host of the session",
+                       host, host);
 }
 
 /* --- start and end --- */

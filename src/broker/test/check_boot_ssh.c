@@ -117,7 +117,10 @@ START_TEST(test_roster)
     ck_assert_int_eq(boot_roster_admit(r, 2, "c.domain", &err), 0);
     ck_assert_int_eq(boot_roster_admit(r, 1, "b", &err), 0);
     ck_assert_int_eq(boot_roster_admit(r, 2, "d", &err), -1);
-    ck_assert_ptr_nonnull(strstr(err.text, "rank 2 is for host c, and it is host d"));
+    ck_assert_ptr_nonnull(strstr(err.text, "rank 2 is for host c, and host d has not been"));
+    ck_assert_int_eq(boot_roster_admit(r, 3, "c", &err), -1);
+    ck_assert_int_eq(errno, EPERM);
+    ck_assert_ptr_nonnull(strstr(err.text, "host c was added as rank 2, not as rank 3: start its"));
     ck_assert_int_eq(boot_roster_admit(r, 9, "d", &err), -1);
     ck_assert_int_eq(boot_roster_add(r, "two words", &rank, &err), -1);
     ck_assert_int_eq(boot_roster_add(r, "b", &rank, &err), -1);

@@ -369,9 +369,12 @@ static void added_cb(flux_future_t *f, void *arg)
     } else if (cmd_wait_struct(a->c, f, 0., "the broker", &overlay_added_schema, &out) < 0) {
         a->failed++;
     } else {
-        printf(out.waits ? "rank %u is for host %s: start its broker there\n"
-                         : "rank %u on host %s is up\n",
-               out.rank, host->name);
+        if (out.waits)
+            printf("rank %u is for host %s: start its broker there with --set=boot.rank=%u, or "
+                   "with the host as rank %u in session.hosts\n",
+                   out.rank, host->name, out.rank, out.rank);
+        else
+            printf("rank %u on host %s is up\n", out.rank, host->name);
         fflush(stdout);
     }
     if (a->left == 0)
