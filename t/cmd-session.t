@@ -16,6 +16,11 @@ like "$out" '"up": "0-4"' "has the ranks"
 ok "up --long --json" "$FLUX" up --long --json
 is "$(grep -c '"state": "up"' <<<"$out")" 5 "has all of them"
 
+ok "up --addresses" "$FLUX" up --addresses
+like "$out" $'\n *4 +up +1 +2 +1 +[a-z]+://[^ ]+$' "has where each is reached"
+ok "up --addresses --json" "$FLUX" up --addresses --json
+is "$(grep -c '"address": ".*://' <<<"$out")" 5 "has it, too"
+
 ok "topo" "$FLUX" topo
 is "$out" "0
 |-- 1

@@ -103,6 +103,7 @@ in_ns 0 ip link set port2 up
 ok "it comes back with another address, and joins" wait_until 60 up_is "$all"
 ok "those below it return to it" run_with_timeout 60 "$FLUX" overlay restore
 ok "... by its new address" tree_is 1:0 3:1 4:1
+like "$("$FLUX" up --addresses)" $'\n *1 +up +0 +1 +[0-9]+ +[^ ]*10\.77\.0\.202:' "which the session map has"
 ok "they serve" "$FLUX" exec -r 1,3-4 "$FLUX" kvs get lossy
 ok "the rank before it on the ring finds it there, too" \
     wait_until 60 run_with_timeout 30 "$FLUX" ping -R -c 1 1

@@ -18,6 +18,7 @@ static const struct flux_field hello_fields[] = {
     FLUX_FIELD_U32(struct control_hello, incarnation, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_U32(struct control_hello, move, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct control_hello, keys, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct control_hello, cards, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_BOOL(struct control_hello, guest, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_U64(struct control_hello, session, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct control_hello, host, FLUX_FIELD_OPTIONAL),
@@ -42,6 +43,7 @@ static const struct flux_field moved_fields[] = {
     FLUX_FIELD_STR(struct control_moved, below, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct control_moved, keys, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct control_moved, joined, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct control_moved, cards, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 const struct flux_schema control_moved_schema = FLUX_SCHEMA(struct control_moved, moved_fields);
@@ -101,6 +103,7 @@ static const struct flux_field ready_fields[] = {
     FLUX_FIELD_STR(struct control_text, ranks, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_STR(struct control_text, again, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct control_text, keys, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct control_text, cards, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 static const struct flux_schema ready_schema = FLUX_SCHEMA(struct control_text, ready_fields);
@@ -154,14 +157,15 @@ const struct flux_method control_up[CONTROL_NUP + 1] = {
                        .what = "first message of a child, which asks to join; below: it has lost "
                                "its parent, and these ranks of its subtree are up; joined: of "
                                "these, the ones that no event has announced yet; keys: the "
-                               "public keys of `below`, or of the child; guest: it has a parent, "
+                               "public keys of `below`, or of the child; cards: the addresses of "
+                               "`joined`; guest: it has a parent, "
                                "and answers to overlay.go; session: that of its welcome; host: its "
                                "name, in a session to which hosts may be added"},
     [CONTROL_READY] = {.topic = "overlay.ready",
                        .request = &ready_schema,
                        .what = "these ranks of the subtree are ready; again: of these, those "
                                "that were up before; keys: their public keys, one after the "
-                               "other"},
+                               "other; cards: the addresses of those that were not, a line each"},
     [CONTROL_LOST] = {.topic = "overlay.lost",
                       .request = &lost_schema,
                       .what = "these ranks of the subtree were lost, or have left, as rank by "
@@ -182,7 +186,7 @@ const struct flux_method control_up[CONTROL_NUP + 1] = {
                        .request = &control_moved_schema,
                        .what = "this rank of the subtree has lost its parent, and has this one "
                                "now; below: the ranks that are up there; joined: of these, the "
-                               "ones that no event has announced yet"},
+                               "ones that no event has announced yet; cards: their addresses"},
     [CONTROL_EXPECTED] = {.topic = "overlay.expected",
                           .request = &expected_schema,
                           .what = "answer to overlay.expect: from now on, requests for that rank "

@@ -17,11 +17,12 @@ struct control_hello {
     const char *below;  /* ranks that are up in its subtree ... */
     const char *joined; /* ... of these, the ones that no event has announced yet; NULL: none */
     uint32_t incarnation;
-    uint32_t move;    /* number of this move: a later one has a higher number */
-    const char *keys; /* public keys of `below`, or of the child (core_keys.c); NULL: none */
-    bool guest;       /* it has a parent, which has told it to move here (overlay.go) */
-    uint64_t session; /* to which it belongs (control_welcome); 0: it joins */
-    const char *host; /* its name, in a session to which hosts may be added; NULL: not told */
+    uint32_t move;     /* number of this move: a later one has a higher number */
+    const char *keys;  /* public keys of `below`, or of the child (core_keys.c); NULL: none */
+    const char *cards; /* addresses of `joined` (core_cards.c); NULL: none */
+    bool guest;        /* it has a parent, which has told it to move here (overlay.go) */
+    uint64_t session;  /* to which it belongs (control_welcome); 0: it joins */
+    const char *host;  /* its name, in a session to which hosts may be added; NULL: not told */
 };
 
 /* Addresses by which descendants reach a broker when brokers in between have died. */
@@ -42,6 +43,7 @@ struct control_moved {
     const char *below;  /* ranks that are up in its subtree; NULL: unchanged */
     const char *keys;   /* their public keys, or overlay.expect: that of `rank`; NULL: none */
     const char *joined; /* as in control_hello */
+    const char *cards;  /* the same */
 };
 extern const struct flux_schema control_moved_schema;
 
@@ -88,6 +90,7 @@ struct control_text {
     const char *reason;
     const char *keys;  /* overlay.ready: public keys of `ranks`; NULL: none */
     const char *again; /* overlay.ready: of `ranks`, those that were up before; NULL: none */
+    const char *cards; /* overlay.ready: addresses of the others (core_cards.c); NULL: none */
     bool elsewhere; /* overlay.refused: another broker may welcome the child, or this one later */
     /* overlay.lost */
     bool left;       /* they have left in order */

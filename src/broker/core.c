@@ -153,7 +153,8 @@ core_t *core_create(const struct core_config *cfg, flux_reactor_t *r,
         !(c->services = hmap_create_str(NULL)) || !(c->inflight = hmap_create_u64(NULL)) ||
         join_init(c) < 0 || overlay_init(c) < 0 || live_init(c) < 0 || third_init(c) < 0 ||
         census_init(c) < 0 || moves_init(c) < 0 || heal_init(c) < 0 || keys_init(c) < 0 ||
-        stale_init(c) < 0 || restore_init(c) < 0 || late_init(c) < 0 || event_init(c) < 0 ||
+        cards_init(c) < 0 || stale_init(c) < 0 || restore_init(c) < 0 || late_init(c) < 0 ||
+        event_init(c) < 0 ||
         !(c->h = flux_handle_create(&self_handle_ops, c, r, cfg->rank, cfg->size,
                                     cfg->seed + cfg->rank)) ||
         !(c->self = core_endpoint_add(c, ENDPOINT_BROKER, "broker", cfg->userid,
@@ -210,6 +211,7 @@ void core_destroy(core_t *c)
         census_destroy(c);
         stale_destroy(c);
         keys_destroy(c);
+        cards_destroy(c);
         hmap_destroy(c->inflight);
         hmap_destroy(c->services);
         hmap_destroy(c->endpoints);
@@ -742,6 +744,11 @@ const idset_t *core_ranks_up(const core_t *c)
 const idset_t *core_ranks_lost(const core_t *c)
 {
     return c->lost;
+}
+
+const sessmap_t *core_map(const core_t *c)
+{
+    return c->map;
 }
 
 void core_get_stats(const core_t *c, struct core_stats *st)

@@ -32,6 +32,7 @@
 #include "libflux/handle.h"
 #include "libidset/idset.h"
 #include "libtopology/topology.h"
+#include "sessmap.h"
 
 typedef struct core core_t;
 typedef struct endpoint endpoint_t;
@@ -400,6 +401,7 @@ bool core_parent_gone(const core_t *c);
 bool core_left_for_good(const core_t *c);
 const idset_t *core_ranks_up(const core_t *c); /* ready ranks known here; complete at the root */
 const idset_t *core_ranks_lost(const core_t *c);
+const sessmap_t *core_map(const core_t *c); /* the session map at rank 0, else NULL; for tests */
 
 /* Counters, for `flux module stats broker` and for the simulator's messages per operation. */
 struct core_stats {

@@ -241,7 +241,7 @@ static idset_t *ranks_below(const core_t *c)
 void heal_hello(core_t *c, struct peer *p)
 {
     struct control_hello h;
-    char *below, *keys, *joined;
+    char *below, *keys, *joined, *cards;
 
     idset_destroy(c->heal_below);
     c->heal_below = ranks_below(c);
@@ -253,6 +253,7 @@ void heal_hello(core_t *c, struct peer *p)
     h.below = below;
     h.keys = keys = keys_text(c, c->heal_below);
     h.joined = joined = stale_joined_text(c, c->heal_below);
+    h.cards = cards = cards_text(c, c->heal_below);
     h.incarnation = census_incarnation(c, c->cfg.rank);
     h.guest = p == c->second;
     h.session = c->session;
@@ -262,6 +263,7 @@ void heal_hello(core_t *c, struct peer *p)
     free(below);
     free(keys);
     free(joined);
+    free(cards);
 }
 
 /* Connect to the next ancestor; after the last one, begin again with the first. */
@@ -561,6 +563,7 @@ void heal_moved_below(core_t *c, struct peer *p, const struct control_moved *m)
              (!m->below || (below && heal_may_report(c, p->rank, below, true)))) {
         if (below) {
             keys_note(c, below, m->keys);
+            cards_note_below(c, below, m->joined, m->cards);
             drop_lost(c, p, &out, below, &text, &keys);
         }
         /* The root publishes new moves; other brokers report to the root, which may not know the
@@ -699,12 +702,14 @@ void heal_take_over(core_t *c, struct peer *p, const struct control_hello *h)
                               .move = h->move,
                               .below = h->below,
                               .keys = h->keys,
-                              .joined = h->joined};
+                              .joined = h->joined,
+                              .cards = h->cards};
     idset_t *below = idset_parse(h->below, NULL);
     char *text = NULL, *keys = NULL;
 
     if (below) {
         p->fresh = true;
+        cards_note_below(c, below, h->joined, h->cards);
         moves_note(c, p->rank, c->cfg.rank, h->move);
         drop_lost(c, p, &m, below, &text, &keys);
         place_below(c, p, below);

@@ -135,7 +135,7 @@ static void check_run(core_t *c)
 
 void join_report(core_t *c)
 {
-    char *ranks, *keys, *again;
+    char *ranks, *keys, *cards, *again;
 
     if (c->state == CORE_JOIN || idset_empty(c->unreported))
         return;
@@ -149,14 +149,16 @@ void join_report(core_t *c)
     if (!(ranks = idset_format(c->unreported, 0)))
         return;
     keys = keys_text(c, c->unreported);
+    cards = cards_text(c, c->unreported);
     again = stale_again_text(c, c->unreported);
-    struct control_text t = {.ranks = ranks, .keys = keys, .again = again};
+    struct control_text t = {.ranks = ranks, .keys = keys, .cards = cards, .again = again};
     if (overlay_send(c, c->parent, &control_up[CONTROL_READY], &t) == 0) {
         stale_named(c, c->unreported, false);
         idset_subtract(c->unreported, c->unreported);
     }
     free(ranks);
     free(keys);
+    free(cards);
     free(again);
     if (c->state == CORE_WIRED && subtree_complete(c))
         core_set_state(c, CORE_READY);
@@ -555,6 +557,7 @@ int core_start(core_t *c)
     if (c->cfg.join_timeout > 0.)
         flux_timer_start(c->join->timer, c->cfg.join_timeout, 0.);
     keys_begin(c);
+    cards_begin(c);
     if (core_is_root(c)) {
         c->ring_next.up = c->ring_prev.up = c->cfg.size > 1;
         if (c->cfg.boot_timeout > 0.)

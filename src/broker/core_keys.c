@@ -20,6 +20,7 @@
  *  2. Only the brokers between report a key, and the first of them has the rank as a neighbor.  A
  *     rank that comes back with another key replaces the earlier key.
  *  3. In a session whose links do not admit by key, keys are neither kept nor sent.
+ *  4. The root keeps them in the session map (sessmap.c), with all else that it knows of a rank.
  *
  * Failure: a text of another length is ignored, and logged.  Without memory a key is not known: its
  * owner is not admitted here, and tries the next ancestor.
@@ -34,7 +35,7 @@
 
 const char *core_key_of(const core_t *c, uint32_t rank)
 {
-    return hmap_get_u64(c->keys, rank);
+    return c->map ? sessmap_key(c->map, rank) : hmap_get_u64(c->keys, rank);
 }
 
 bool core_has_key(const core_t *c, const char *key)
@@ -53,25 +54,35 @@ static int count_user(core_t *c, const char *key, int by)
     return 0;
 }
 
+/* Keep the key of a rank instead of the earlier one.  Without memory (-1) the rank has none. */
+static int replace_key(core_t *c, uint32_t rank, const char *key)
+{
+    char *copy;
+
+    if (c->map)
+        return sessmap_set_key(c->map, rank, key);
+    if ((copy = strdup(key)) && hmap_put_u64(c->keys, rank, copy) == 0)
+        return 0;
+    free(copy);
+    hmap_del_u64(c->keys, rank);
+    return -1;
+}
+
 static int set_key(core_t *c, uint32_t rank, const char *text)
 {
     const char *old = core_key_of(c, rank);
-    char *key;
+    char key[KEY_SIZE + 1];
 
     if (old && strncmp(old, text, KEY_SIZE) == 0)
         return 0;
-    if (!(key = strndup(text, KEY_SIZE)))
+    memcpy(key, text, KEY_SIZE);
+    key[KEY_SIZE] = '\0';
+    if (count_user(c, key, 1) < 0)
         return -1;
-    if (count_user(c, key, 1) < 0) {
-        free(key);
-        return -1;
-    }
     if (old)
         count_user(c, old, -1);
-    if (hmap_put_u64(c->keys, rank, key) < 0) {
+    if (replace_key(c, rank, key) < 0) {
         count_user(c, key, -1);
-        free(key);
-        hmap_del_u64(c->keys, rank);
         return -1;
     }
     return 0;

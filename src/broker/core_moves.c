@@ -147,7 +147,7 @@ void moves_report(core_t *c, const struct control_moved *m)
     char *json = NULL;
 
     if (core_is_root(c)) {
-        body.map = sessmap_moved(c->map);
+        body.map = sessmap_moved(c->map, m->rank, topology_parent(overlay_tree(c), m->rank));
         if ((json = flux_schema_encode(&overlay_moved_schema, &body)))
             event_publish_json(c, "overlay.moved", json);
         if (!idset_empty(c->unplaced))

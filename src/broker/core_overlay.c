@@ -449,6 +449,7 @@ static void ready_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
 
     if (joined && (again || !t->again)) {
         keys_note(c, ids, t->keys); /* before they are reported */
+        cards_note(c, joined, t->cards);
         stale_allow(p, joined);
         stale_drop(c, p, ids, joined);
         join_ready(c, ids, again);
@@ -767,7 +768,7 @@ int overlay_init(core_t *c)
     if (!(c->up = idset_create()) || !(c->lost = idset_create()) ||
         !(c->unreported = idset_create()) ||
         !(c->orphan_timer = flux_timer_create(c->r, orphan_cb, c)) ||
-        (core_is_root(c) && !(c->map = sessmap_create(c->cfg.size))) ||
+        (core_is_root(c) && !(c->map = sessmap_create(c->topo))) ||
         !(c->down_timer = flux_timer_create(c->r, down_timer_cb, c)))
         return -1;
     return 0;

@@ -18,6 +18,7 @@
  *     core_admit.c     whether the host of a rank has been added to the session
  *     core_late.c      ranks that join while the broker above them is dead
  *     core_keys.c      public keys of the ranks below
+ *     core_cards.c     addresses of ranks that join, for the session map
  *     core_restore.c   subtrees that return to their places
  *     core_change.c    the change of the parent of this broker while both live
  *     core_former.c    earlier parents, which have answers to send
@@ -251,8 +252,9 @@ struct core {
     flux_watcher_t *former_timer; /* one of them has answered all requests */
     idset_t *expected;            /* ranks that will be below this broker; NULL: none */
 
-    hmap_t *keys;      /* core_keys.c: rank (this one or below) -> its public key */
+    hmap_t *keys;      /* core_keys.c: rank (this one or below) -> its public key; root: empty */
     hmap_t *key_users; /* key -> number of these ranks that have it */
+    hmap_t *addresses; /* core_cards.c: rank in `joined` -> where it listens; the root: empty */
 
     bool down_asked;     /* the root was asked to shut down the session */
     bool held;           /* the owner will continue the shutdown */
@@ -660,6 +662,21 @@ void keys_note_one(core_t *c, uint32_t rank, const char *key);
 /* Return the keys of these ranks, to be freed.  NULL: keys are not used, or ENOMEM, which is
  * logged. */
 char *keys_text(core_t *c, const idset_t *ranks);
+
+/* core_cards.c */
+int cards_init(core_t *c);
+void cards_destroy(core_t *c);
+void cards_begin(core_t *c); /* the link is there: note where this broker listens */
+/* Note the addresses of ranks that are reported ready, and have joined; NULL: none are known. */
+void cards_note(core_t *c, const idset_t *joined, const char *text);
+/* The same for ranks that an orphan has below it: those which are in the set `below`. */
+void cards_note_below(core_t *c, const idset_t *below, const char *joined, const char *text);
+/* Return the addresses of those of these ranks that are in `joined`, to be freed.  NULL: there are
+ * none, or ENOMEM, which is logged. */
+char *cards_text(core_t *c, const idset_t *ranks);
+void cards_forget(core_t *c, const idset_t *ranks); /* they are not in `joined` any longer */
+/* Handle the request overlay.map. */
+void cards_map_cb(flux_t *h, const flux_msg_t *req, void *arg);
 
 /* core_return.c */
 /* Note which of these ranks, a child and all ranks below, need an event that announces their

@@ -6,6 +6,8 @@
  *    overlay.status     {}  -> {"rank","size","state","up","lost","topology"}   complete at rank 0,
  *                              with "map","left","absent","incarnations","joining","slow",
  *                              "draining"
+ *    overlay.map        {"since","first"}  -> {"map","places","next"}  at rank 0: the session map,
+ *                              or what has changed in it (core_cards.c)
  *    overlay.history    {}  -> {"verdicts"}         at rank 0: the latest changes of states
  *    overlay.topology   {}  -> {"topology","size","file","moved"}  file: the present tree, in
  *                              topology file format; the answer waits for the welcome, which
@@ -290,6 +292,8 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "event.unsubscribe", unsubscribe_cb,
      FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "overlay.status", status_cb,
+     FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "overlay.map", cards_map_cb,
      FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "overlay.history", history_cb,
      FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER},

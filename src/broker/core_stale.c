@@ -56,6 +56,7 @@ void stale_forget(core_t *c, const idset_t *ranks)
 {
     (void)idset_subtract(c->joined, ranks);
     (void)idset_subtract(c->named, ranks);
+    cards_forget(c, ranks);
 }
 
 /* Return the text of some of these ranks: those that have joined, or the others.  NULL: none, or
@@ -117,6 +118,7 @@ void stale_drop(core_t *c, struct peer *p, idset_t *ranks, const idset_t *joined
 void stale_up(core_t *c, const idset_t *ranks)
 {
     (void)idset_subtract(c->joined, ranks);
+    cards_forget(c, ranks);
     if (!core_is_root(c)) /* those whose loss was reported here may have come back elsewhere */
         (void)idset_subtract(c->lost, ranks);
     for (uint32_t i = 0; i < c->nchildren; i++)
@@ -140,7 +142,14 @@ void stale_down(core_t *c, const idset_t *ranks)
 
 void stale_run(core_t *c)
 {
-    (void)idset_keep(c->joined, census_gone(c)); /* the session begins with all others */
+    idset_t *begin = idset_difference(c->joined, census_gone(c)); /* the session does, with these */
+
+    if (!begin || idset_subtract(c->joined, begin) < 0)
+        core_log(c, LOG_ERR, "rank %u is out of memory to note which ranks have joined",
+                 c->cfg.rank);
+    else
+        cards_forget(c, begin);
+    idset_destroy(begin);
 }
 
 /* --- start and end --- */

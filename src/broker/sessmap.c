@@ -4,8 +4,15 @@
  *  1. Each change adds one to the number.
  *  2. The incarnation of a rank never falls, and grows by one each time that a broker of the rank
  *     becomes ready.  It is 0 if and only if the rank is absent, or joins for the first time.
+ *  3. Who has the map of a number, and then the places that have changed since, has the map of
+ *     now.  A card counts as part of the change after it, which is that of the rank: so it may be
+ *     told twice, and is never left out.
  *
- * Memory: twelve bytes for each rank, at rank 0 alone.
+ * The card of a rank that is lost, or has left, stays until its next broker is ready.
+ *
+ * Memory: 48 bytes for each rank, and those of its card, about 150, at rank 0 alone.
+ *
+ * Failure: without memory for a card the rank has none in the map, and is otherwise complete.
  */
 #include "config.h"
 #include "sessmap.h"
@@ -18,9 +25,14 @@
 #include "libutil/invariant.h"
 
 struct place {
+    uint64_t changed; /* number of its latest change */
     uint32_t incarnation;
     enum rank_state state;
     enum rank_state before; /* joining: what it was */
+    uint32_t parent;
+    char *tree; /* NULL: not known */
+    char *event;
+    char *key;
 };
 
 static const char *const names[RANK_NSTATES] = {
@@ -35,12 +47,16 @@ struct sessmap {
     struct place places[];
 };
 
-sessmap_t *sessmap_create(uint32_t size)
+sessmap_t *sessmap_create(const topology_t *shape)
 {
+    uint32_t size = topology_size(shape);
     sessmap_t *m = calloc(1, sizeof(*m) + size * sizeof(m->places[0]));
 
-    if (m)
-        m->size = size;
+    if (!m)
+        return NULL;
+    m->size = size;
+    for (uint32_t r = 1; r < size; r++)
+        m->places[r].parent = topology_parent(shape, r);
     return m;
 }
 
@@ -48,6 +64,11 @@ void sessmap_destroy(sessmap_t *m)
 {
     int saved = errno;
 
+    for (uint32_t r = 0; m && r < m->size; r++) {
+        free(m->places[r].tree);
+        free(m->places[r].event);
+        free(m->places[r].key);
+    }
     free(m);
     errno = saved;
 }
@@ -66,12 +87,14 @@ static bool may_change(enum rank_state from, enum rank_state to)
 
 void sessmap_change(sessmap_t *m, const idset_t *ranks, enum rank_state to)
 {
+    m->number++;
     for (uint32_t r = idset_first(ranks); r != IDSET_NONE && r < m->size;
          r = idset_next(ranks, r)) {
         struct place *p = &m->places[r];
 
         if (!may_change(p->state, to))
             continue;
+        p->changed = m->number;
         if (to == RANK_UP)
             p->incarnation += !is_there(p->state);
         if (to == RANK_JOINING)
@@ -83,12 +106,101 @@ void sessmap_change(sessmap_t *m, const idset_t *ranks, enum rank_state to)
         INVARIANT(2,
                   p->state == RANK_JOINING || (p->state == RANK_ABSENT) == (p->incarnation == 0));
     }
-    m->number++;
 }
 
-uint64_t sessmap_moved(sessmap_t *m)
+uint64_t sessmap_moved(sessmap_t *m, uint32_t rank, uint32_t parent)
 {
-    return ++m->number;
+    m->number++;
+    if (rank < m->size) {
+        m->places[rank].parent = parent;
+        m->places[rank].changed = m->number;
+    }
+    return m->number;
+}
+
+/* Replace a part of a card.  NULL: it is unknown. */
+static int set_part(const sessmap_t *m, struct place *p, char **part, const char *text)
+{
+    char *copy;
+
+    if (*part && text && strcmp(*part, text) == 0)
+        return 0;
+    copy = text ? strdup(text) : NULL;
+    free(*part);
+    *part = copy;
+    p->changed = m->number + 1;
+    return copy || !text ? 0 : -1;
+}
+
+int sessmap_set_address(sessmap_t *m, uint32_t rank, const char *tree, const char *event)
+{
+    struct place *p;
+
+    if (rank >= m->size)
+        return 0;
+    p = &m->places[rank];
+    if (set_part(m, p, &p->tree, tree) == 0 &&
+        set_part(m, p, &p->event, event[0] ? event : NULL) == 0)
+        return 0;
+    (void)set_part(m, p, &p->tree, NULL); /* never half of it */
+    return -1;
+}
+
+int sessmap_set_key(sessmap_t *m, uint32_t rank, const char *key)
+{
+    return rank < m->size ? set_part(m, &m->places[rank], &m->places[rank].key, key) : 0;
+}
+
+const char *sessmap_key(const sessmap_t *m, uint32_t rank)
+{
+    return rank < m->size ? m->places[rank].key : NULL;
+}
+
+const char *sessmap_address(const sessmap_t *m, uint32_t rank)
+{
+    return rank < m->size ? m->places[rank].tree : NULL;
+}
+
+uint32_t sessmap_parent(const sessmap_t *m, uint32_t rank)
+{
+    return rank < m->size ? m->places[rank].parent : 0;
+}
+
+static int add_place(json_t *list, const struct place *p, uint32_t rank)
+{
+    struct overlay_place out = {.rank = rank,
+                                .state = names[p->state],
+                                .incarnation = p->incarnation,
+                                .parent = p->parent,
+                                .address = p->tree,
+                                .event = p->event,
+                                .key = p->key};
+
+    return json_array_append_new(list, flux_schema_encode_json(&overlay_place_schema, &out));
+}
+
+json_t *sessmap_places(const sessmap_t *m, uint64_t since, uint32_t first, size_t max,
+                       uint32_t *next)
+{
+    json_t *list = json_array();
+    int rc = list ? 0 : -1;
+
+    *next = 0;
+    for (uint32_t r = first; rc == 0 && r < m->size; r++) {
+        if (since > 0 && m->places[r].changed <= since)
+            continue;
+        if (json_array_size(list) == max) {
+            *next = r;
+            break;
+        }
+        rc = add_place(list, &m->places[r], r);
+    }
+    if (rc < 0) {
+        json_decref(list);
+        list = NULL;
+        errno = ENOMEM;
+    }
+    return list;
 }
 
 uint64_t sessmap_number(const sessmap_t *m)

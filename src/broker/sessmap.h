@@ -1,6 +1,8 @@
-/* The session map: the state and the incarnation of each rank, as rank 0 knows them.
+/* The session map: for each rank its state, its incarnation, its present parent, and its card: the
+ * addresses at which it is reached, and its public key.
  *
  * Only rank 0 has a map.  It publishes each change as an event, with the new number of the map.
+ * Events do not have the cards: the request overlay.map asks for them (core_cards.c).
  *
  * Thread rules: those of the core.
  */
@@ -11,6 +13,7 @@
 #include <stdint.h>
 
 #include "libidset/idset.h"
+#include "libtopology/topology.h"
 
 /* state      meaning                                        left when
  * absent     no broker of this rank has been ready yet      one joins
@@ -34,20 +37,35 @@ enum rank_state {
 
 typedef struct sessmap sessmap_t;
 
-sessmap_t *sessmap_create(uint32_t size); /* all ranks are absent; NULL with ENOMEM */
-void sessmap_destroy(sessmap_t *m);       /* NULL-safe, keeps errno */
+/* All ranks are absent, at their places in this shape, and without cards.  NULL with ENOMEM. */
+sessmap_t *sessmap_create(const topology_t *shape);
+void sessmap_destroy(sessmap_t *m); /* NULL-safe, keeps errno */
 
 /* Change these ranks to state `to`, as far as the table above has such a change.  A rank that was
  * not up, slow or draining, and becomes up, begins its next incarnation.  A rank that was never up
  * is absent when it is lost or leaves. */
 void sessmap_change(sessmap_t *m, const idset_t *ranks, enum rank_state to);
 
-/* Count the move of ranks to another parent, which the core stores, as a change.  Returns its
- * number. */
-uint64_t sessmap_moved(sessmap_t *m);
+/* The rank has this parent now.  Returns the number of this change. */
+uint64_t sessmap_moved(sessmap_t *m, uint32_t rank, uint32_t parent);
+
+/* Parts of the card of the latest broker of this rank.  The change that follows, by which the rank
+ * becomes up, is theirs, too.  `tree`, `event`: addresses, as in struct control_card.  These
+ * functions copy their arguments, and return -1 with ENOMEM: then the rank has no such part. */
+int sessmap_set_address(sessmap_t *m, uint32_t rank, const char *tree, const char *event);
+int sessmap_set_key(sessmap_t *m, uint32_t rank, const char *key);
+const char *sessmap_key(const sessmap_t *m, uint32_t rank);     /* NULL: none is known */
+const char *sessmap_address(const sessmap_t *m, uint32_t rank); /* `tree`; NULL: the same */
+uint32_t sessmap_parent(const sessmap_t *m, uint32_t rank);
 
 uint64_t sessmap_number(const sessmap_t *m);                     /* of changes so far */
 uint32_t sessmap_incarnation(const sessmap_t *m, uint32_t rank); /* from 1; 0: never up */
+
+/* The ranks from `first` on that have changed since the map had the number `since` (0: all), up to
+ * `max` of them: an array of struct overlay_place, to be released.  `next`: the first one that is
+ * missing; 0: none is.  NULL with ENOMEM. */
+json_t *sessmap_places(const sessmap_t *m, uint64_t since, uint32_t first, size_t max,
+                       uint32_t *next);
 
 /* The ranks in this state, as text to be freed ("": none).  NULL with ENOMEM. */
 char *sessmap_ranks(const sessmap_t *m, enum rank_state state);

@@ -1,5 +1,6 @@
 /* fuzz_control.c - control messages of neighbors into a core: who joins, moves, is lost, and with
- * which public keys; and the events by which rank 0 tells the changes of the session map.
+ * which public keys and addresses; and the events by which rank 0 tells the changes of the session
+ * map.
  *
  * The first byte chooses the root of 15 brokers, or one inside the tree.  A line of the rest is
  * "cRM JSON" (message M, a letter, of the table of those that children send, from rank R, a
@@ -26,6 +27,7 @@
 #define CARD(rank) \
     "{\"rank\":" rank ",\"tree\":\"\",\"event\":\"\",\"key\":\"" KEY "\",\"ticket\":\"\"}"
 #define KEY "0123456789abcdefghijklmnopqrstuvwxyzABCD"
+#define AT "tcp://there:1\\ttcp://there:2\\n"
 
 struct world {
     flux_reactor_t *r;
@@ -56,7 +58,8 @@ static void link_drop(void *arg, enum core_plane plane, uint32_t rank)
 
 static int link_card(void *arg, struct control_card *card)
 {
-    card->tree = card->event = card->ticket = "";
+    card->tree = "tcp://here:1";
+    card->event = card->ticket = "";
     card->key = KEY;
     return 0;
 }
@@ -102,9 +105,10 @@ static void control(struct world *w, uint32_t from, const struct flux_method *m,
     core_link_input(w->core, CORE_TREE, from, msg);
 }
 
-static void join(struct world *w, uint32_t rank, const char *ranks, const char *keys)
+static void join(struct world *w, uint32_t rank, const char *ranks, const char *keys,
+                 const char *cards)
 {
-    char json[400];
+    char json[600];
 
     snprintf(json, sizeof(json),
              "{\"rank\":%u,\"size\":15,\"topology\":\"kary:2\",\"version\":1,\"keys\":\"" KEY "\"}",
@@ -112,7 +116,8 @@ static void join(struct world *w, uint32_t rank, const char *ranks, const char *
     w->here[rank] = true;
     control(w, rank, &control_up[CONTROL_HELLO], json);
     core_child_event_up(w->core, rank);
-    snprintf(json, sizeof(json), "{\"ranks\":\"%s\",\"keys\":\"%s\"}", ranks, keys);
+    snprintf(json, sizeof(json), "{\"ranks\":\"%s\",\"keys\":\"%s\",\"cards\":\"%s\"}", ranks, keys,
+             cards);
     control(w, rank, &control_up[CONTROL_READY], json);
 }
 
@@ -136,11 +141,11 @@ static void begin(struct world *w, uint32_t rank)
         w->here[w->parent] = true;
         control(w, w->parent, &control_down[CONTROL_WELCOME],
                 "{\"seq\":0,\"state\":" WIRED ",\"above\":[" CARD("1") "," CARD("0") "]}");
-        join(w, 7, "7", KEY);
-        join(w, 8, "8", KEY);
+        join(w, 7, "7", KEY, AT);
+        join(w, 8, "8", KEY, AT);
     } else {
-        join(w, 1, "1,3-4,7-10", KEY KEY KEY KEY KEY KEY KEY);
-        join(w, 2, "2,5-6,11-14", KEY KEY KEY KEY KEY KEY KEY);
+        join(w, 1, "1,3-4,7-10", KEY KEY KEY KEY KEY KEY KEY, AT AT AT AT AT AT AT);
+        join(w, 2, "2,5-6,11-14", KEY KEY KEY KEY KEY KEY KEY, AT AT AT AT AT AT AT);
     }
     core_local_ready(w->core);
     turn(w);
@@ -203,6 +208,16 @@ static void line(struct world *w, const char *s)
     }
 }
 
+/* What the session map has of this rank. */
+static void check_place(const struct world *w, uint32_t rank)
+{
+    const sessmap_t *m = core_map(w->core);
+    const char *address = m ? sessmap_address(m, rank) : NULL;
+
+    MUST(!address || (address[0] && !strpbrk(address, "\t\n")));
+    MUST(!m || sessmap_parent(m, rank) < SIZE);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct world w = {0};
@@ -220,6 +235,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const char *key = core_key_of(w.core, rank);
 
         MUST(!key || (strlen(key) == KEY_SIZE && core_has_key(w.core, key)));
+        check_place(&w, rank);
     }
     flux_watcher_destroy(w.timer);
     core_destroy(w.core);

@@ -529,7 +529,10 @@ static void event_link_up(void *arg, void *data)
 
 static int net_card(void *arg, struct control_card *card)
 {
-    card->tree = card->event = card->key = card->ticket = "";
+    const struct node *n = arg;
+
+    card->tree = n->address;
+    card->event = card->key = card->ticket = "";
     return 0;
 }
 

@@ -444,7 +444,7 @@ void node_start(struct node *n)
         return;
     }
     n->state = NODE_ON;
-    n->starts++;
+    snprintf(n->address, sizeof(n->address), "sim://%u.%u", n->rank, ++n->starts);
     core_set_link(n->core, &sim_link_ops, n);
     if (s->cfg.heal > 0.)
         add_ancestors(n);

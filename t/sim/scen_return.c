@@ -28,6 +28,7 @@
 #include "home.h"
 #include "ledger.h"
 #include "sim.h"
+#include "src/broker/sessmap.h"
 
 #define ROUNDS 3
 #define VICTIMS_MAX 4
@@ -280,6 +281,26 @@ static void enter_across(struct returns *rs, const idset_t *victims, unsigned ro
     idset_destroy(ranks);
 }
 
+/* Rank 0 knows the parent and the address of each that lives. */
+static void expect_map(sim_t *s)
+{
+    const sessmap_t *m = core_map(s->nodes[0].core);
+
+    for (uint32_t r = 0; r < s->cfg.size && !s->failed; r++) {
+        const struct node *n = &s->nodes[r];
+        const char *address = sessmap_address(m, r);
+
+        if (!sim_alive(s, r))
+            continue;
+        if (!address || strcmp(address, n->address) != 0)
+            sim_fail(s, "rank %u is at %s, and %s in the session map", r, n->address,
+                     address ? address : "nowhere");
+        else if (r > 0 && sessmap_parent(m, r) != sim_parent(n)->rank)
+            sim_fail(s, "rank %u is below rank %u, and below rank %u in the session map", r,
+                     sim_parent(n)->rank, sessmap_parent(m, r));
+    }
+}
+
 /* Who lives is up, and has a way to the root; who is dead is lost. */
 static void expect_healed(const struct returns *rs)
 {
@@ -303,6 +324,8 @@ static void expect_healed(const struct returns *rs)
             sim_fail(s, "rank %u has not seen the last events", r);
         }
     }
+    if (!s->failed)
+        expect_map(s);
     if (!s->failed)
         expect_heard(rs);
 }
@@ -422,6 +445,8 @@ static void bring_back(struct returns *rs, unsigned round)
     if (!s->failed && (!idset_empty(core_ranks_lost(s->nodes[0].core)) ||
                        idset_count(core_ranks_up(s->nodes[0].core)) != s->cfg.size))
         sim_fail(s, "all are up, and rank 0 does not know");
+    if (!s->failed)
+        expect_map(s);
     if (!s->failed)
         everybody_serves(rs, round);
 }

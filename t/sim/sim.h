@@ -169,8 +169,9 @@ struct node {
     int64_t still_since; /* a scenario has stopped it; INT64_MAX: not */
     int64_t still_until; /* ... the last time */
     int64_t start_at;
-    unsigned starts; /* brokers of this rank so far */
-    unsigned ends;   /* connections to a parent that have broken, or that the parent has ended */
+    unsigned starts;  /* brokers of this rank so far */
+    char address[32]; /* of the latest one */
+    unsigned ends;    /* connections to a parent that have broken, or that the parent has ended */
     flux_reactor_t *reactor;
     core_t *core;
     struct list_node eps;      /* struct sim_ep */

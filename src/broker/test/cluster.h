@@ -32,10 +32,11 @@ struct node {
     bool deaf_to_events; /* what the parent publishes does not arrive */
     bool full;           /* its queue is full: requests to it get EAGAIN */
     bool event_link[MAX_NODES];
-    bool ring_again;        /* the core connects again to the next broker of the ring ... */
-    char ring_at[32];       /* ... at this address; "": the earlier one */
-    bool ring_waits;        /* it has not reached that broker */
-    const char *tree;       /* its address; NULL: "" */
+    bool ring_again;  /* the core connects again to the next broker of the ring ... */
+    char ring_at[32]; /* ... at this address; "": the earlier one */
+    bool ring_waits;  /* it has not reached that broker */
+    const char *tree; /* its address; NULL: "" */
+    char own_tree[32];
     uint32_t parent;        /* to which it is connected */
     bool beside[MAX_NODES]; /* ... and to these, too */
     bool quiet[MAX_NODES];  /* gets no events from here */
@@ -252,10 +253,17 @@ static inline int cl_again(void *arg, enum core_plane plane, uint32_t rank, cons
     return 0;
 }
 
+static bool cl_addresses; /* each broker has an address of its own */
+#define CL_ADDRESS "tcp://n%u:%d"
+
 static inline int cl_card(void *arg, struct control_card *card)
 {
     struct node *nd = arg;
 
+    if (cl_addresses && !nd->tree) {
+        snprintf(nd->own_tree, sizeof(nd->own_tree), CL_ADDRESS, nd->rank, nd->life);
+        nd->tree = nd->own_tree;
+    }
     snprintf(nd->key, sizeof(nd->key), "rank-%015u-life-%014u", nd->rank, (unsigned)nd->life);
     card->tree = nd->tree ? nd->tree : "";
     card->event = card->ticket = "";

@@ -1,12 +1,11 @@
-/* cmd_session.c - what the session looks like: overlay.status of rank 0, overlay.topology of the
- * local broker. */
+/* cmd_session.c - what the session looks like: overlay.status and overlay.map of rank 0,
+ * overlay.topology of the local broker. */
 #include "config.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd_session.h"
-#include "libflux/overlay_wire.h"
 
 #define TIMEOUT 60.
 
@@ -107,6 +106,43 @@ int session_query(struct cmd *c, struct session *s, bool topology)
     return rc;
 }
 
+/* Add the next part of the session map, which begins with this rank.  Returns the rank with which
+ * the next one begins; 0: this was the last one; -1 after printing an error message. */
+static int64_t add_places(struct cmd *c, struct session *s, uint32_t first)
+{
+    const struct overlay_map_since in = {.first = first};
+    struct overlay_map out = {0};
+    flux_future_t *f = flux_rpc_struct(cmd_handle(c), "overlay.map", &overlay_map_since_schema, &in,
+                                       FLUX_NODEID_ROOT, FLUX_MSGF_IDEMPOTENT);
+    int64_t next = -1;
+
+    if (cmd_wait_struct(c, f, TIMEOUT, "overlay.map", &overlay_map_schema, &out) == 0) {
+        if (out.next > 0 && out.next <= first)
+            cmd_error(c, "the session map of rank 0 cannot be read");
+        else if (json_array_extend(s->places, out.places) < 0)
+            cmd_error(c, "out of memory");
+        else
+            next = out.next;
+    }
+    flux_future_destroy(f);
+    return next;
+}
+
+int session_query_places(struct cmd *c, struct session *s)
+{
+    int64_t next = 0;
+
+    if (!(s->places = json_array())) {
+        cmd_error(c, "out of memory");
+        next = -1;
+    }
+    while (next >= 0 && (next = add_places(c, s, (uint32_t)next)) > 0)
+        ;
+    if (next < 0)
+        session_clear(s);
+    return next < 0 ? -1 : 0;
+}
+
 void session_clear(struct session *s)
 {
     free(s->state);
@@ -116,6 +152,7 @@ void session_clear(struct session *s)
     for (size_t i = 0; i < SESSION_NSTATES; i++)
         idset_destroy(s->in[i]);
     free(s->incarnation);
+    json_decref(s->places);
     memset(s, 0, sizeof(*s));
 }
 
@@ -144,6 +181,18 @@ uint32_t session_rank_incarnation(const struct session *s, uint32_t rank)
     if (s->incarnation && rank < s->size && s->incarnation[rank] > 0)
         return s->incarnation[rank];
     return !idset_test(s->in[SESSION_ABSENT], rank) && !idset_test(s->in[SESSION_JOINING], rank);
+}
+
+struct overlay_place session_rank_place(const struct session *s, uint32_t rank)
+{
+    struct overlay_place p = {0};
+
+    /* Each rank is in the map, and they are in order. */
+    if (flux_schema_decode_json(&overlay_place_schema, json_array_get(s->places, rank), &p, NULL) <
+            0 ||
+        p.rank != rank)
+        return (struct overlay_place){.rank = rank};
+    return p;
 }
 
 static idset_t *ranks_to_depth(struct cmd *c, flux_t *h, uint32_t depth)

@@ -3,6 +3,7 @@
 #define CMD_CMD_SESSION_H
 
 #include "../cmd.h"
+#include "libflux/overlay_wire.h"
 #include "libtopology/topology.h"
 
 /* state      meaning
@@ -34,15 +35,20 @@ struct session {
     idset_t *in[SESSION_NSTATES]; /* each rank is in one */
     uint64_t map;                 /* number of the session map */
     uint32_t *incarnation;        /* of each rank, if it is above 1; else 0 */
+    json_t *places;               /* session_query_places(); else NULL */
 };
 
 /* Ask; `topology`: the shape, too.  0, or -1 after printing an error message.  To be cleared. */
 int session_query(struct cmd *c, struct session *s, bool topology);
+/* Ask for the session map, too.  0, or -1 after printing an error message, and clearing `s`. */
+int session_query_places(struct cmd *c, struct session *s);
 void session_clear(struct session *s);
 const char *session_state_name(enum session_state state);
 const char *session_rank_state(const struct session *s, uint32_t rank); /* its name */
 /* How often a broker of this rank has joined: 0 if it is absent. */
 uint32_t session_rank_incarnation(const struct session *s, uint32_t rank);
+/* What the session map has of this rank, if that was asked for; else only NULL and 0. */
+struct overlay_place session_rank_place(const struct session *s, uint32_t rank);
 /* Options of commands that ask several ranks; session_rank_option() takes them. */
 #define SESSION_RANK_OPTS                                                                     \
     {'r', "ranks", "IDSET", "operate at these ranks, or 'all' (default: the local rank)"},    \

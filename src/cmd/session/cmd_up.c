@@ -8,7 +8,8 @@
 
 static const struct cmd_opt opts[] = {
     {'l', "long", NULL, "print a table with one line per rank"},
-    {'j', "json", NULL, "print JSON; with --long, an array with one object per rank"},
+    {'a', "addresses", NULL, "the same, with the addresses of the brokers"},
+    {'j', "json", NULL, "print JSON; with --long or --addresses, an array of one object per rank"},
     {'q', "quiet", NULL, "print nothing, and set the exit code only"},
     CMD_OPT_END,
 };
@@ -79,7 +80,14 @@ static int print_table(struct cmd *c, const struct session *s, bool json)
     table_column(t, "parent", "PARENT", TABLE_RIGHT);
     table_column(t, "depth", "DEPTH", TABLE_RIGHT);
     table_column(t, "incarnation", "INCARNATION", TABLE_RIGHT);
+    if (s->places)
+        table_column(t, "address", "ADDRESS", TABLE_LEFT);
+    if (s->places && json) {
+        table_column(t, "event", "EVENT", TABLE_LEFT);
+        table_column(t, "key", "KEY", TABLE_LEFT);
+    }
     for (uint32_t rank = 0; rank < s->size; rank++) {
+        const struct overlay_place p = session_rank_place(s, rank);
         uint32_t parent = topology_parent(s->topo, rank);
 
         table_row(t);
@@ -91,13 +99,19 @@ static int print_table(struct cmd *c, const struct session *s, bool json)
             table_u64(t, parent);
         table_u64(t, topology_depth(s->topo, rank));
         table_u64(t, session_rank_incarnation(s, rank));
+        if (s->places)
+            table_str(t, p.address);
+        if (s->places && json) {
+            table_str(t, p.event);
+            table_str(t, p.key);
+        }
     }
     return cmd_print_table(c, t, json);
 }
 
 int cmd_up(struct cmd *c, int argc, char **argv)
 {
-    bool full = false;
+    bool full = false, addresses = false;
     bool json = false;
     bool quiet = false;
     struct session s;
@@ -105,7 +119,8 @@ int cmd_up(struct cmd *c, int argc, char **argv)
     int key;
 
     while ((key = cmd_option(c, &usage, argc, argv, NULL)) > 0) {
-        full |= key == 'l';
+        full |= key == 'l' || key == 'a';
+        addresses |= key == 'a';
         json |= key == 'j';
         quiet |= key == 'q';
     }
@@ -113,7 +128,7 @@ int cmd_up(struct cmd *c, int argc, char **argv)
         return cmd_option_exit(key);
     if (argc > c->optind)
         return cmd_usage_error(c, "no argument is expected");
-    if (session_query(c, &s, full) < 0)
+    if (session_query(c, &s, full) < 0 || (addresses && session_query_places(c, &s) < 0))
         return CMD_FAIL;
     if (full && !quiet)
         rc = print_table(c, &s, json);

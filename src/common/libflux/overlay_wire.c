@@ -128,6 +128,34 @@ static const struct flux_field restored_fields[] = {
 const struct flux_schema overlay_restored_schema =
     FLUX_SCHEMA(struct overlay_restored, restored_fields);
 
+static const struct flux_field map_since_fields[] = {
+    FLUX_FIELD_U64(struct overlay_map_since, since, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_U32(struct overlay_map_since, first, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_END,
+};
+const struct flux_schema overlay_map_since_schema =
+    FLUX_SCHEMA(struct overlay_map_since, map_since_fields);
+
+static const struct flux_field place_fields[] = {
+    FLUX_FIELD_U32(struct overlay_place, rank, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct overlay_place, state, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct overlay_place, incarnation, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct overlay_place, parent, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct overlay_place, address, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct overlay_place, event, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct overlay_place, key, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_END,
+};
+const struct flux_schema overlay_place_schema = FLUX_SCHEMA(struct overlay_place, place_fields);
+
+static const struct flux_field map_fields[] = {
+    FLUX_FIELD_U64(struct overlay_map, map, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_ARRAY_OF(struct overlay_map, places, FLUX_FIELD_REQUIRED, &overlay_place_schema),
+    FLUX_FIELD_U32(struct overlay_map, next, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_END,
+};
+const struct flux_schema overlay_map_schema = FLUX_SCHEMA(struct overlay_map, map_fields);
+
 static const struct flux_field sender_fields[] = {
     FLUX_FIELD_U32(struct overlay_sender, endpoint, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
@@ -200,6 +228,12 @@ const struct flux_method overlay_methods[] = {
      .response = &overlay_history_schema,
      .what = "at rank 0: the latest changes of the states of ranks, with the rank that said so and "
              "why"},
+    {.topic = "overlay.map",
+     .request = &overlay_map_since_schema,
+     .response = &overlay_map_schema,
+     .what = "at rank 0: the places of the session map that have changed since it had this number, "
+             "with state, incarnation, parent, addresses and public key of each rank; at most 1024 "
+             "in one answer, next: ask again from this rank on, with the same number"},
     {.topic = "overlay.topology",
      .response = &overlay_shape_schema,
      .what =

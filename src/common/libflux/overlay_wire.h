@@ -92,6 +92,33 @@ struct overlay_history {
 };
 extern const struct flux_schema overlay_history_schema;
 
+/* The request overlay.map to rank 0. */
+struct overlay_map_since {
+    uint64_t since; /* number of the session map that the sender has; 0: none */
+    uint32_t first; /* begin with this rank */
+};
+extern const struct flux_schema overlay_map_since_schema;
+
+/* A rank in the session map. */
+struct overlay_place {
+    uint32_t rank;
+    const char *state;
+    uint32_t incarnation; /* 0: it was never up */
+    uint32_t parent;      /* 0 for rank 0, which has none */
+    /* The card of its latest broker; NULL: not known, or none is used. */
+    const char *address;
+    const char *event; /* address of its events; NULL: the same address */
+    const char *key;   /* public */
+};
+extern const struct flux_schema overlay_place_schema;
+
+struct overlay_map {
+    uint64_t map;   /* number of the session map */
+    json_t *places; /* array of struct overlay_place: those that have changed since */
+    uint32_t next;  /* those from this rank on are missing: ask again; 0: none is */
+};
+extern const struct flux_schema overlay_map_schema;
+
 /* The request broker.shutdown to rank 0. */
 struct shutdown_order {
     int rc;
