@@ -237,9 +237,7 @@ START_TEST(vacant)
     expect_ranks(core_ranks_lost(cl->nodes[0].core), "3-6");
     ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "ranks 3-6 have no host yet"));
     for (uint32_t rank = 3; rank < 5; rank++) {
-        cl_restart(cl, rank);
-        cl_pump(cl);
-        core_local_ready(cl->nodes[rank].core);
+        start_again(cl, rank);
         cl_sleep(cl, 0.1);
         expect_parent(cl, rank, 1);
     }

@@ -239,9 +239,7 @@ START_TEST(chance)
                 cl_sleep(cl, (double)(next(&seed) % 700) / 100.);
         } else if (!cl->nodes[up].dead && core_state(cl->nodes[up].core) == CORE_RUN) {
             cl_sleep(cl, 1.);
-            cl_restart(cl, r);
-            cl_pump(cl);
-            core_local_ready(cl->nodes[r].core);
+            start_again(cl, r);
             cl_sleep(cl, (double)(next(&seed) % 100) / 100.);
         }
         publish(cl);

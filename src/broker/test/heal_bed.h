@@ -80,6 +80,15 @@ static inline void expect_routes(struct cluster *cl)
     remove_parties(cl, m, c);
 }
 
+/* The module has one request, and answers: that is the first answer that the client gets. */
+static inline void expect_served(struct cluster *cl, struct party *m, struct party *c)
+{
+    ck_assert_uint_eq(m->n, 1);
+    answer(m, 0, 0, 0, "1");
+    cl_pump(cl);
+    expect_answer(c, 1, 0, NULL);
+}
+
 /* The last request that the module has is low.it: its answer is the second one of the client. */
 static inline void answer_low_it(struct cluster *cl, struct party *m, struct party *c)
 {
