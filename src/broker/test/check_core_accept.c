@@ -1,0 +1,183 @@
+/* check_core_accept.c - whom a broker accepts below it: members of the session with their keys and
+ * their incarnation, and nobody else. */
+#include "config.h"
+
+#include "heal_bed.h"
+#include "libutil/test/suite.h"
+
+/* Each broker knows the keys of those below it, and no others; a rank that comes back has another
+ * one. */
+START_TEST(keys)
+{
+    struct cluster *cl = cl_up(7, "kary:2");
+    core_t *root = cl->nodes[0].core;
+    core_t *inner = cl->nodes[1].core;
+    char old[41];
+
+    for (uint32_t r = 0; r < 7; r++) {
+        bool below = r == 1 || r == 3 || r == 4;
+
+        ck_assert_str_eq(core_key_of(root, r), cl->nodes[r].key);
+        ck_assert(core_has_key(inner, cl->nodes[r].key) == below);
+        ck_assert((core_key_of(inner, r) != NULL) == below);
+    }
+    cl_kill(cl, 1);
+    cl_sleep(cl, 1.);
+    strcpy(old, cl->nodes[1].key);
+    start_again(cl, 1);
+    cl_sleep(cl, 1.);
+    ck_assert_str_ne(cl->nodes[1].key, old);
+    ck_assert_str_eq(core_key_of(root, 1), cl->nodes[1].key);
+    ck_assert(core_has_key(root, cl->nodes[1].key));
+    ck_assert(!core_has_key(root, old));
+    cl_free(cl);
+}
+END_TEST
+
+/* A text of keys that does not fit its ranks. */
+START_TEST(bad_keys)
+{
+    struct cluster *cl = cl_up(3, "chain");
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_CONTROL, "overlay.ready");
+    char known[41];
+
+    strcpy(known, core_key_of(cl->nodes[0].core, 2));
+    flux_msg_set_term(msg, FLUX_TERM_FIRST);
+    flux_msg_set_json(msg, "{\"ranks\":\"1-2\",\"keys\":\"short\"}");
+    core_link_input(cl->nodes[0].core, CORE_TREE, 1, msg);
+    ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "cannot read the public keys"));
+    ck_assert_str_eq(core_key_of(cl->nodes[0].core, 2), known);
+    cl_free(cl);
+}
+END_TEST
+
+/* Who belongs to another session, lies about what is below it, is not the incarnation that is
+ * known, or counts as lost, is refused. */
+START_TEST(refused)
+{
+    static const struct {
+        const char *below;
+        unsigned incarnation;
+        const char *why;
+    } bad[] = {
+        {"3-5", 1, "it belongs to another session, or to an earlier start of this one"},
+        {"1-5", 1, "named ranks that are not in its subtree"},
+        {"4-5", 1, "named ranks that are not in its subtree"},
+        {"", 1, "named ranks that are not in its subtree"},
+        {"3-70", 1, "named ranks that are not in its subtree"},
+        {"3-x", 1, "named ranks that are not in its subtree"},
+        {"3-5", 2, "it is incarnation 2 of its rank"},
+    };
+
+    for (size_t i = 0; i <= sizeof(bad) / sizeof(bad[0]); i++) {
+        struct cluster *cl = cl_up(6, "chain");
+
+        /* Rank 3 cannot connect by itself. */
+        cl->nodes[3].dead = true;
+        cl_kill(cl, 2);
+        ck_assert(!core_peer_adopt(cl->nodes[1].core, 0));
+        ck_assert(!core_peer_adopt(cl->nodes[1].core, 1));
+        ck_assert(!core_peer_adopt(cl->nodes[3].core, 2));
+        ck_assert(core_peer_adopt(cl->nodes[1].core, 3));
+        if (i < sizeof(bad) / sizeof(bad[0])) {
+            hello(cl, 1, 3, bad[i].below, bad[i].incarnation, i == 0);
+            ck_assert_msg(strstr(cl->nodes[1].log, bad[i].why) != NULL, "%s", cl->nodes[1].log);
+        } else {
+            cl_sleep(cl, TIMEOUT + 1.);
+            hello(cl, 1, 3, "3-5", 1, false);
+            ck_assert_ptr_nonnull(strstr(cl->nodes[1].log, "the session counts it as lost"));
+        }
+        cl_sleep(cl, TIMEOUT + 1.);
+        expect_ranks(core_ranks_lost(cl->nodes[0].core), "2-5");
+        ck_assert_uint_eq(parent_of(cl, 0, 3), 2);
+        cl_free(cl);
+    }
+}
+END_TEST
+
+/* The broker above was stopped: it finds a connection that has been given up meanwhile.  That is
+ * not a reason to count as lost who tries again. */
+START_TEST(tries_again)
+{
+    struct cluster *cl = cl_up(6, "chain");
+
+    cl->nodes[3].dead = true; /* it connects below */
+    cl_kill(cl, 2);
+    for (unsigned i = 0; i < 2; i++) {
+        ck_assert(core_peer_adopt(cl->nodes[1].core, 3));
+        core_peer_back(cl->nodes[1].core, CORE_TREE, 3);
+        core_peer_lost(cl->nodes[1].core, CORE_TREE, 3, "it has closed the connection");
+        cl_pump(cl);
+        expect_ranks(core_ranks_lost(cl->nodes[0].core), "2");
+    }
+    cl->nodes[3].dead = false;
+    core_peer_lost(cl->nodes[3].core, CORE_TREE, 2, "killed");
+    core_peer_lost(cl->nodes[3].core, CORE_RING, 2, "killed");
+    cl_sleep(cl, TIMEOUT + 1.);
+    expect_running(cl);
+    ck_assert_uint_eq(parent_of(cl, 0, 3), 1);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "2");
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
+/* An orphan that is refused ends, and those below it go on without it, as if it had died. */
+START_TEST(refused_below)
+{
+    struct cluster *cl = cl_up(4, "chain");
+    struct node *nd = &cl->nodes[2];
+    flux_msg_t *msg;
+
+    cl->nodes[0].full = true;
+    cl_kill(cl, 1);
+    msg = flux_msg_create(FLUX_MSG_CONTROL, "overlay.refused");
+    ck_assert_int_eq(flux_msg_set_json(msg, "{\"reason\":\"you are late\"}"), 0);
+    flux_msg_set_term(msg, FLUX_TERM_FIRST);
+    core_link_input(nd->core, CORE_TREE, 1, msg);
+    cl_pump(cl);
+    ck_assert_ptr_nonnull(strstr(nd->log, "you are late"));
+    cl->nodes[0].full = false;
+    cl_sleep(cl, TIMEOUT + 1.);
+    ck_assert_int_eq(core_state(nd->core), CORE_EXIT);
+    ck_assert_int_eq(core_exit_code(nd->core), 1);
+    ck_assert_int_eq(core_state(cl->nodes[3].core), CORE_RUN);
+    ck_assert_uint_eq(cl->nodes[3].parent, 0);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "1-2");
+    cl_free(cl);
+}
+END_TEST
+
+/* The root has died, and is started again.  A broker of the session before connects to it, and is
+ * refused: this session goes on to wait for a broker of that rank. */
+START_TEST(of_another_start)
+{
+    struct cluster *cl = cl_create(2, "chain");
+
+    cl->nodes[1].dead = true; /* the test speaks for the one before */
+    cl_start(cl);
+    core_local_ready(cl->nodes[0].core);
+    core_peer_back(cl->nodes[0].core, CORE_TREE, 1);
+    core_child_event_up(cl->nodes[0].core, 1);
+    hello(cl, 0, 1, "1", 1, true);
+    cl_pump(cl);
+    core_peer_lost(cl->nodes[0].core, CORE_TREE, 1, "it has ended");
+    cl_pump(cl);
+    ck_assert_int_eq(core_state(cl->nodes[0].core), CORE_WIRED);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "");
+    cl_free(cl);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {keys,        bad_keys,      refused,
+                                  tries_again, refused_below, of_another_start};
+    TCase *tc = tcase_create("core_accept");
+
+    tcase_set_timeout(tc, 60);
+    tcase_add_checked_fixture(tc, healing, NULL);
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+        tcase_add_test(tc, tests[i]);
+    return run_case("core_accept", tc);
+}
