@@ -22,7 +22,8 @@
  *     state changes nothing; after an older answer, the request is repeated.  A new broker learns
  *     from the event overlay.up, which names it, which ranks are lost.
  *
- * Failure: requests and subscriptions that fail are logged.
+ * Failure: requests and subscriptions that fail are logged.  A tree that has more or fewer ranks
+ * than the session is an answer that failed.
  */
 #include "config.h"
 #include <errno.h>
@@ -260,6 +261,19 @@ static void no_tree(session_t *s, int errnum, const char *why)
     (void)s->ops->tree(s->arg, errnum, why);
 }
 
+static topology_t *create_tree(const struct overlay_shape *in, uint32_t size, errmsg_t *err)
+{
+    if (in->size != size) {
+        errmsg_fail(err, EPROTO, "it has %u ranks, and the session has %u", in->size, size);
+        return NULL;
+    }
+    /* The topology file is at the root, and need not exist here. */
+    if (in->moved || str_starts(in->topology, "file:"))
+        return topology_create_text(in->file, strlen(in->file), "the tree of the session", size,
+                                    err);
+    return topology_create(in->topology, size, err);
+}
+
 static void tree_cb(flux_future_t *f, void *arg)
 {
     session_t *s = arg;
@@ -268,12 +282,8 @@ static void tree_cb(flux_future_t *f, void *arg)
     errmsg_t err;
 
     s->tree_f = NULL;
-    /* The topology file is at the root, and need not exist here. */
     if (flux_rpc_get_struct(f, &overlay_shape_schema, &in, &err) == 0)
-        tree = in.moved || str_starts(in.topology, "file:")
-                   ? topology_create_text(in.file, strlen(in.file), "the tree of the session",
-                                          in.size, &err)
-                   : topology_create(in.topology, in.size, &err);
+        tree = create_tree(&in, flux_size(s->h), &err);
     if (!tree)
         no_tree(s, errno, err.text);
     else if (session_set_tree(s, tree) < 0)

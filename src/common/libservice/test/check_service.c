@@ -374,8 +374,9 @@ static int on_tree(void *arg, int errnum, const char *why)
     return s->refuse ? -1 : 0;
 }
 
-#define TREE(topology, file, moved) \
-    "{\"topology\":\"" topology "\",\"size\":5,\"file\":\"" file "\",\"moved\":" moved "}"
+#define TREE_OF(size, topology, file, moved) \
+    "{\"topology\":\"" topology "\",\"size\":" size ",\"file\":\"" file "\",\"moved\":" moved "}"
+#define TREE(topology, file, moved) TREE_OF("8", topology, file, moved)
 #define MOVED(rank, parent) "{\"rank\":" rank ",\"parent\":" parent ",\"move\":1,\"map\":3}"
 
 START_TEST(test_session_tree)
@@ -411,8 +412,45 @@ START_TEST(test_session_tree)
     seen.refuse = false;
     event(f, "event.lost", "{\"from\":1,\"to\":2}");
     ck_assert_uint_eq(f->nsent, asked + 2);
-    fake_respond(f, last(f, "overlay.topology"), 0, 0, TREE("kary:2", "0: 1-3\\n2: 4\\n", "true"));
+    fake_respond(f, last(f, "overlay.topology"), 0, 0,
+                 TREE("kary:2", "0: 1-3\\n2: 4-7\\n", "true"));
     ck_assert_uint_eq(topology_parent(session_tree(s), 4), 2);
+    session_destroy(s);
+    fake_free(f);
+}
+END_TEST
+
+/* A tree of another size is none, also when the ranks that moved are in it. */
+START_TEST(test_session_tree_size)
+{
+    static const struct session_ops ops = {.tree = on_tree};
+    static const char *const wrong[] = {
+        TREE_OF("5", "kary:2", "", "false"),         TREE_OF("9", "kary:2", "", "false"),
+        TREE_OF("0", "kary:2", "", "false"),         TREE_OF("4294967295", "flat", "", "false"),
+        TREE_OF("5", "kary:2", "0: 1-4\\n", "true"), TREE_OF("9", "file:x", "0: 1-8\\n", "false"),
+    };
+    struct clock c;
+    struct fake *f = bed_create(&c, 1);
+    struct seen seen = {0};
+    session_t *s = session_create(f->h, &ops, &seen);
+    unsigned n = sizeof(wrong) / sizeof(wrong[0]);
+
+    ck_assert_ptr_nonnull(s);
+    fake_respond(f, 0, 0, 0, "{}");
+    for (unsigned i = 0; i < n; i++) {
+        session_ask_tree(s);
+        fake_respond(f, last(f, "overlay.topology"), 0, 0, wrong[i]);
+        ck_assert_ptr_null(session_tree(s));
+        ck_assert_uint_eq(seen.no_trees, i + 1);
+    }
+    session_ask_tree(s);
+    fake_respond(f, last(f, "overlay.topology"), 0, 0, TREE("kary:2", "", "false"));
+    ck_assert_uint_eq(seen.trees, 1);
+    /* The tree that is known stays in use. */
+    event(f, "event.lost", "{\"from\":1,\"to\":2}");
+    fake_respond(f, last(f, "overlay.topology"), 0, 0, wrong[0]);
+    ck_assert_uint_eq(seen.no_trees, n + 1);
+    ck_assert_uint_eq(topology_size(session_tree(s)), 8);
     session_destroy(s);
     fake_free(f);
 }
@@ -839,6 +877,7 @@ int main(void)
     tcase_add_test(tc, test_session_lost);
     tcase_add_test(tc, test_session_back);
     tcase_add_test(tc, test_session_tree);
+    tcase_add_test(tc, test_session_tree_size);
     tcase_add_test(tc, test_session_status);
     tcase_add_test(tc, test_session_current);
     tcase_add_loop_test(tc, test_session_runs, 0, 2);
