@@ -872,7 +872,7 @@ START_TEST(no_reader)
          "stream 's': cannot open a socket to the writer of a stream: Too many open files in "
          "system"},
         {MAP, NONE, ENOMEM,
-         "stream 's': cannot map 17179869184 bytes of a stream's memory: Cannot "
+         "stream 's': cannot map 18522046464 bytes of a stream's memory: Cannot "
          "allocate memory"},
         {NONE, MEMFD, ENFILE,
          "stream 's': the writer does not admit this reader: Too many "
