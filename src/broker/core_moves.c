@@ -20,7 +20,9 @@
  *  2. A report of a move may die with the broker that passes it on.  So each broker that has
  *     reported the move of a rank, and the parent that this rank has moved to, report it again to
  *     each later parent of theirs, until an event tells the move, or the loss of the rank.
- *  3. Each broker is deeper in the shape than its parent (core_spread.c), so the tree stays a tree,
+ *  3. The place of an earlier broker of a rank ends with an event, or when the rank joins: no event
+ *     may have told it (moves_joined()).
+ *  4. Each broker is deeper in the shape than its parent (core_spread.c), so the tree stays a tree,
  *     in whatever order moves become known.
  *
  * Failure: without memory for a new tree, messages are routed by the shape, and some ranks may be
@@ -382,6 +384,22 @@ void moves_up(core_t *c, const idset_t *ranks, uint32_t incarnation)
             moves_note(c, r, topology_parent(c->topo, r), incarnation << MOVES_BITS))
             (void)idset_clear(c->untold, r);
     }
+}
+
+void moves_joined(core_t *c, uint32_t child, const idset_t *joined)
+{
+    idset_t *moved = c->tree ? idset_intersect(joined, c->moved) : NULL;
+
+    for (uint32_t r = moved ? idset_first(moved) : IDSET_NONE; r != IDSET_NONE;
+         r = idset_next(moved, r)) {
+        const topology_t *tree = overlay_tree(c);
+
+        /* Otherwise it has joined late, and that was reported before. */
+        if (r == child ? topology_parent(tree, r) != c->cfg.rank
+                       : !topology_is_ancestor(tree, child, r))
+            (void)moves_place(c, r, topology_parent(c->topo, r));
+    }
+    idset_destroy(moved);
 }
 
 uint32_t moves_first(const core_t *c, uint32_t rank)

@@ -450,6 +450,7 @@ static void ready_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
     if (joined && (again || !t->again)) {
         keys_note(c, ids, t->keys); /* before they are reported */
         cards_note(c, joined, t->cards);
+        moves_joined(c, p->rank, joined);
         stale_allow(p, joined);
         stale_drop(c, p, ids, joined);
         join_ready(c, ids, again);

@@ -507,6 +507,8 @@ json_t *moves_list_all(const core_t *c);
 void moves_take(core_t *c, json_t *list); /* the session counts these ranks as moved */
 void moves_event(core_t *c, const flux_msg_t *event);
 void moves_up(core_t *c, const idset_t *ranks, uint32_t incarnation); /* according to an event */
+/* These ranks have joined below this child: forget where earlier brokers of theirs were. */
+void moves_joined(core_t *c, uint32_t child, const idset_t *joined);
 void moves_gave_up(core_t *c, uint32_t rank); /* this rank, and those below it, are elsewhere */
 void moves_put_back(core_t *c, const idset_t *lost); /* the root: these ranks are lost */
 /* Report a move to the parent, if there is one; the root publishes it. */

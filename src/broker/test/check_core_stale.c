@@ -179,6 +179,44 @@ START_TEST(elsewhere)
 }
 END_TEST
 
+/* Rank 4 is lost before rank 0 hears that it is below rank 2, and no event takes that back.  All
+ * of 2 to 4 are started again: rank 3 joins below rank 1, and rank 4 below rank 3.  Then rank 2 is
+ * lost, before an event says that rank 4 is up: rank 1 does not look for rank 4 below it. */
+START_TEST(earlier_place)
+{
+    struct cluster *cl = cl_up(5, "chain");
+
+    cl->slow[1][0] = true;
+    cl_kill(cl, 3);
+    cl_sleep(cl, 1.);
+    ck_assert_uint_eq(cl->nodes[4].parent, 2);
+    control(cl, 0, 1, "overlay.lost", "{\"ranks\":\"3-4\",\"by\":1}");
+    cl_pump(cl);
+    ck_assert_int_eq(core_state(cl->nodes[4].core), CORE_EXIT);
+    cl->slow[1][0] = false;
+    cl_kill(cl, 4);
+    cl_kill(cl, 2);
+    cl_sleep(cl, 1.);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "2-4");
+    cl_restart_as(cl, 3, false);
+    cl_sleep(cl, 3.);
+    ck_assert_uint_eq(cl->nodes[3].parent, 1);
+    core_local_ready(cl->nodes[3].core);
+    cl_pump(cl);
+    start_again(cl, 2);
+    cl->slow[1][0] = true;
+    start_again(cl, 4);
+    cl_kill(cl, 2);
+    cl_pump(cl);
+    cl->slow[1][0] = false;
+    cl_sleep(cl, TIMEOUT + 2.);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "2");
+    expect_running(cl);
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core_stale");
@@ -190,5 +228,6 @@ int main(void)
     tcase_add_test(tc, named_dead);
     tcase_add_test(tc, joined);
     tcase_add_test(tc, elsewhere);
+    tcase_add_test(tc, earlier_place);
     return run_case("core_stale", tc);
 }
