@@ -379,10 +379,14 @@ void moves_up(core_t *c, const idset_t *ranks, uint32_t incarnation)
     if (!heal_can(c))
         return;
     for (uint32_t r = idset_first(ranks); r != IDSET_NONE; r = idset_next(ranks, r)) {
+        uint32_t place = topology_parent(c->topo, r);
+
         /* Some brokers may not know yet where the earlier incarnation was. */
-        if (r != FLUX_NODEID_ROOT &&
-            moves_note(c, r, topology_parent(c->topo, r), incarnation << MOVES_BITS))
+        if (r != FLUX_NODEID_ROOT && moves_note(c, r, place, incarnation << MOVES_BITS)) {
             (void)idset_clear(c->untold, r);
+            if (c->map)
+                sessmap_set_parent(c->map, r, place);
+        }
     }
 }
 

@@ -5,8 +5,8 @@
  *  2. The incarnation of a rank never falls, and grows by one each time that a broker of the rank
  *     becomes ready.  It is 0 if and only if the rank is absent, or joins for the first time.
  *  3. Who has the map of a number, and then the places that have changed since, has the map of
- *     now.  A card counts as part of the change after it, which is that of the rank: so it may be
- *     told twice, and is never left out.
+ *     now.  What has no number of its own counts as part of the next change: so it may be told
+ *     twice, and is never left out.
  *
  * The card of a rank that is lost, or has left, stays until its next broker is ready.
  *
@@ -116,6 +116,14 @@ uint64_t sessmap_moved(sessmap_t *m, uint32_t rank, uint32_t parent)
         m->places[rank].changed = m->number;
     }
     return m->number;
+}
+
+void sessmap_set_parent(sessmap_t *m, uint32_t rank, uint32_t parent)
+{
+    if (rank >= m->size || m->places[rank].parent == parent)
+        return;
+    m->places[rank].parent = parent;
+    m->places[rank].changed = m->number + 1;
 }
 
 /* Replace a part of a card.  NULL: it is unknown. */

@@ -49,9 +49,10 @@ void sessmap_change(sessmap_t *m, const idset_t *ranks, enum rank_state to);
 /* The rank has this parent now.  Returns the number of this change. */
 uint64_t sessmap_moved(sessmap_t *m, uint32_t rank, uint32_t parent);
 
-/* Parts of the card of the latest broker of this rank.  The change that follows, by which the rank
- * becomes up, is theirs, too.  `tree`, `event`: addresses, as in struct control_card.  These
- * functions copy their arguments, and return -1 with ENOMEM: then the rank has no such part. */
+/* What belongs to another change, by which the rank becomes up: its parent, and the parts of the
+ * card of its latest broker.  `tree`, `event`: addresses, as in struct control_card.  Texts are
+ * copied; -1 with ENOMEM: the rank has no such part. */
+void sessmap_set_parent(sessmap_t *m, uint32_t rank, uint32_t parent);
 int sessmap_set_address(sessmap_t *m, uint32_t rank, const char *tree, const char *event);
 int sessmap_set_key(sessmap_t *m, uint32_t rank, const char *key);
 const char *sessmap_key(const sessmap_t *m, uint32_t rank);     /* NULL: none is known */

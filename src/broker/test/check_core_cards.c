@@ -258,6 +258,21 @@ START_TEST(returning)
 }
 END_TEST
 
+/* Rank 0 hears that rank 3 has moved when that is lost.  The next broker is at the rank's place. */
+START_TEST(moved_late)
+{
+    struct cluster *cl = cl_up(4, "chain");
+
+    cl_kill(cl, 3);
+    cl_sleep(cl, 1.);
+    control(cl, 0, 1, "overlay.moved", "{\"rank\":3,\"parent\":1,\"move\":65537}");
+    cl_pump(cl);
+    start_again(cl, 3);
+    expect_map(cl);
+    cl_free(cl);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core_cards");
@@ -272,6 +287,7 @@ int main(void)
     tcase_add_loop_test(tc, bad_text, 0, sizeof(bad) / sizeof(bad[0]));
     tcase_add_test(tc, other_lines);
     tcase_add_test(tc, late);
+    tcase_add_test(tc, moved_late);
     tcase_add_test(tc, returning);
     return run_case("core_cards", tc);
 }

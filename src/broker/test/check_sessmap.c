@@ -192,6 +192,12 @@ START_TEST(cards)
     expect_places(m, number, 0, 8, "[" PLACE("5", "up", "2", "0") CARD("tcp://b", "k2") "]");
     change(m, "5", RANK_LEFT);
     expect_places(m, number, 0, 8, "[" PLACE("5", "left", "2", "0") CARD("tcp://b", "k2") "]");
+    change(m, "5", RANK_UP);
+    number = sessmap_number(m);
+    sessmap_set_parent(m, 5, 0);
+    expect_places(m, number, 0, 8, "[]");
+    sessmap_set_parent(m, 5, 2);
+    expect_places(m, number, 0, 8, "[" PLACE("5", "up", "3", "2") CARD("tcp://b", "k2") "]");
     sessmap_destroy(m);
 }
 END_TEST
