@@ -1142,6 +1142,86 @@ gc.collect()
             self.fails(errno.ENOENT, flux.Recording, os.path.join(directory, "none"))
             self.fails(errno.EPROTO, flux.Recording, __file__)
 
+    def test_place(self):
+        """values are made in the memory of a step, which outlives the stream"""
+        try:
+            import numpy
+        except ImportError:
+            raise unittest.SkipTest("no numpy") from None
+        made = numpy.arange(12.0).reshape(3, 4)
+        record = flux.RecordFormat("record r\nfield id i32\nfield x f64\n")
+        h = flux.open()
+        out = h.stream_writer("py.p", keep=4)
+        where = "^variable 'T' in step 0 of stream 'py.p': "
+        self.refuses(errno.EINVAL, where + "it has no place", out.at, "T")
+        self.assertTrue(out.wanted)  # it is kept
+        self.assertRaises(TimeoutError, out.wait_readers, 1, timeout=0.01)
+        for wrong in ("text", ">f8", "U3", object):
+            self.refuses(errno.EINVAL, where, out.reserve, "T", (3, 4), wrong)
+        self.refuses(errno.ERANGE, where + "count has the neg", out.reserve, "T", (-1,), "f8")
+        self.refuses(errno.EINVAL, "'T'.* not inside", out.reserve, "T", (3, 4), "f8", shape=(3, 3))
+        arrays = []
+        for n in range(2):
+            out.reserve("T", (3, 4), "f64", shape=(6, 4), offset=(3, 0))
+            out.reserve("F", (3, 4), numpy.float32, columns=True)
+            out.reserve("n", (), int)
+            out.reserve("none", (0, 2), "i8")
+            out.reserve("r", (2,), record)
+            out.put("put", n)
+            self.fails(errno.EINVAL, out.end_step)
+            self.fails(errno.EINVAL, out.end_step_later)
+            out.place(60)
+            self.fails(errno.EINVAL, out.place)
+            self.assertIs(out.at("T"), out.at("T"))
+            out.at("T")[:] = made + n
+            out.at("F")[:] = made
+            out.at("n")[()] = n
+            out.at("r")["id"] = [n, n + 1]
+            out.at("r")["x"] = 0.5
+            self.assertEqual(out.at("none").shape, (0, 2))
+            self.fails(errno.EINVAL, out.at, "put")
+            arrays.append(out.at("T"))
+            out.end_step(60)
+            with self.assertRaises(ValueError):
+                arrays[n][0, 0] = 1.0
+        with self.h.stream_reader("py.p") as steps:
+            out.wait_readers(1, timeout=60)
+            out.close()  # also for readers, although the arrays are there
+            for n, step in enumerate(steps):
+                self.assertTrue((step.array("T") == made + n).all())
+                self.assertTrue((step.read("T", (3, 0), (3, 4)) == made + n).all())
+                self.assertTrue((step.array("F") == made).all())
+                self.assertEqual(step.inquire("F", 0).type, "f32")
+                self.assertEqual((step.array("n")[()], step.array("put")[()]), (n, n))
+                self.assertEqual(step.array("r").tolist(), [(n, 0.5), (n + 1, 0.5)])
+            self.assertEqual(n, 1)
+        h.close()
+        del out, h
+        gc.collect()
+        self.assertEqual(float(arrays[1].sum()), float(made.sum() + 12))
+
+    def test_place_transformed(self):
+        """what transforms make a step of is not in its place, and copied"""
+        try:
+            import numpy
+        except ImportError:
+            raise unittest.SkipTest("no numpy") from None
+        with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
+            script.write("transform(function(s) s:put('sum', s:get('T'):sum()) end)")
+            script.flush()
+            with self.h.stream_writer("py.pt", keep=1, transforms=script.name) as out:
+                out.reserve("T", (3,), "f64")
+                out.place()
+                array = out.at("T")
+                array[:] = (1.0, 2.0, 4.0)
+                out.end_step()
+                gc.collect()
+                self.assertEqual(array.tolist(), [1.0, 2.0, 4.0])
+                with self.h.stream_reader("py.pt") as steps:
+                    step = steps.begin_step(timeout=60)
+                    self.assertEqual(step.variables(), ["sum"])
+                    self.assertEqual(float(step.array("sum")), 7.0)
+
     def view_like(self, step, name, made):
         """Boxes are views of the memory of the writer."""
         import numpy

@@ -384,6 +384,11 @@ int flux_stream_put_array(flux_stream_t *s, const char *var, const struct flux_s
 int flux_stream_pin(flux_stream_t *s, const char *var, errmsg_t *err);
 int flux_stream_attr(flux_stream_t *s, uint32_t writer, const char *var, const char *name,
                      const char **value, size_t *len, errmsg_t *err);
+int flux_stream_place(flux_stream_t *s, double timeout, errmsg_t *err);
+void *flux_stream_at(flux_stream_t *s, const char *var);
+bool flux_stream_lasting(const flux_stream_t *s);
+int flux_stream_wait_readers(flux_stream_t *s, uint32_t readers, double timeout, errmsg_t *err);
+bool flux_stream_wanted(const flux_stream_t *s);
 int flux_stream_define(flux_stream_t *s, const char *format, errmsg_t *err);
 int flux_stream_end_step(flux_stream_t *s, double timeout, errmsg_t *err);
 int flux_stream_end_step_async(flux_stream_t *s, errmsg_t *err);

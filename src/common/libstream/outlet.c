@@ -708,6 +708,13 @@ void outlet_fail(outlet_t *o)
     pthread_mutex_unlock(&o->lock);
 }
 
+void *outlet_leave_memory(outlet_t *o, size_t *len)
+{
+    o->left = true;
+    *len = o->size;
+    return o->base;
+}
+
 void outlet_destroy(outlet_t *o)
 {
     int saved = errno;
@@ -741,7 +748,7 @@ void outlet_destroy(outlet_t *o)
     hmap_destroy(o->wants);
     hmap_destroy(o->awaits);
     extent_pool_destroy(o->pool);
-    if (o->base)
+    if (o->base && !o->left)
         munmap(o->base, o->size);
     if (o->mem >= 0)
         close(o->mem);

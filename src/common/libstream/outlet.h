@@ -58,6 +58,8 @@ outlet_t *outlet_create(const struct outlet_opts *opts, errmsg_t *err);
 /* NULL-safe, keeps errno.  Readers of this host continue with the memory that they have mapped; the
  * function waits until readers of other hosts have released all steps. */
 void outlet_destroy(outlet_t *o);
+/* Let outlet_destroy() leave the memory of steps mapped, `*len` bytes, which the caller unmaps. */
+void *outlet_leave_memory(outlet_t *o, size_t *len);
 /* The program has failed: what readers are told by outlet_destroy(). */
 void outlet_fail(outlet_t *o);
 

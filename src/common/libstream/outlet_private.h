@@ -117,6 +117,7 @@ struct outlet {
     double knock; /* seconds that a connection has to knock */
     int mem;      /* descriptor, passed to readers */
     unsigned char *base;
+    bool left; /* outlet_destroy() leaves the mapping */
     uint64_t size;
 
     pthread_mutex_t lock;  /* protects all members below */

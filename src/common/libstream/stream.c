@@ -43,6 +43,8 @@ void flux_stream_leave(flux_stream_t *s)
 
     if (s->mode == FLUX_STREAM_READ)
         stream_reader_leave(s);
+    else
+        stream_writer_leave(s);
     errno = saved;
 }
 

@@ -190,10 +190,11 @@ void flux_stream_close(flux_stream_t *s);
  * process that ends without closing the stream needs no such call.  NULL-safe, keeps errno; no
  * effect on a reader. */
 void flux_stream_fail(flux_stream_t *s);
-/* Reader: leave the stream, so that no writer waits for it.  Memory from flux_stream_get() stays
- * mapped, but its bytes may change, until flux_stream_close(), the only function that may be called
- * afterwards.  For bindings to languages in which the end of the use of memory is not known.  No
- * effect on a writer.  Keeps errno. */
+/* Leave the stream: a reader, so that no writer waits for it; a writer as flux_stream_close() does.
+ * Memory from flux_stream_get(), and that of flux_stream_at() if it is lasting, stays mapped, but
+ * its bytes may change, until flux_stream_close(), the only function that may be called
+ * afterwards.  For bindings to languages in which the end of the use of memory is not
+ * known.  Keeps errno. */
 void flux_stream_leave(flux_stream_t *s);
 
 /* Turn all readers that have named this switch on or off, in all streams of the session, by an
@@ -262,6 +263,9 @@ int flux_stream_put_attr(flux_stream_t *s, const char *var, const char *name, co
  * message. */
 int flux_stream_place(flux_stream_t *s, double timeout, errmsg_t *err);
 void *flux_stream_at(flux_stream_t *s, const char *var);
+/* Does the memory of flux_stream_at() stay mapped until flux_stream_close()?  What transforms are
+ * to make a step of is freed by flux_stream_end_step(). */
+bool flux_stream_lasting(const flux_stream_t *s);
 
 /* Describe the variables, in a text for people and readers (`flux stream format`).  0, or -1 with
  * an error message. */

@@ -143,6 +143,8 @@ struct flux_stream {
     uint32_t attached;        /* what the module says, as in stream_written */
     errmsg_t fault;           /* why transforms were detached, */
     uint32_t faults;          /* and how often */
+    void *memory;             /* of the steps of a writer that has left: `memory_len` bytes */
+    size_t memory_len;
 };
 
 /* The variables that a writer has put into the current step; NULL with an error message. */
@@ -313,6 +315,8 @@ int stream_writer_take(flux_stream_t *s, errmsg_t *err);
 /* Notify and hear the module, each if it is time for it.  0, or -1 if the stream was removed. */
 int stream_writer_report(flux_stream_t *s, errmsg_t *err);
 void stream_writer_close(flux_stream_t *s);
+/* End it, but for the memory of steps, which stream_writer_close() unmaps. */
+void stream_writer_leave(flux_stream_t *s);
 /* Connect to a writer that the module has named; or to all writers of a response: the number of
  * writers that are missing.  -1 with the errors of inlet_connect() and inlet_connect_far(), and an
  * error message. */

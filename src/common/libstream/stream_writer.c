@@ -34,6 +34,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -381,22 +382,36 @@ void flux_stream_fail(flux_stream_t *s)
         s->failed = s->mode == FLUX_STREAM_WRITE;
 }
 
-void stream_writer_close(flux_stream_t *s)
+static void writer_end(flux_stream_t *s)
 {
-    if (s->out)
-        stream_async_close(s, CLOSE_SECONDS);
-    if (s->out && s->id > 0)
+    if (!s->out)
+        return;
+    stream_async_close(s, CLOSE_SECONDS);
+    if (s->id > 0)
         count_last(s);
-    if (s->out) {
-        /* New readers are not notified of this writer while it waits for those that are
-         * connected. */
-        flux_future_destroy(s->f);
-        s->f = NULL;
-        flux_handle_wait(s->h, 0.); /* sends it now; not inside a module, which does not wait */
-    }
+    /* New readers are not notified of this writer while it waits for those that are connected. */
+    flux_future_destroy(s->f);
+    s->f = NULL;
+    flux_handle_wait(s->h, 0.); /* sends it now; not inside a module, which does not wait */
     if (s->failed && s->id > 0) /* the stream was not removed */
         outlet_fail(s->out);
     outlet_destroy(s->out);
+    s->out = NULL;
+}
+
+void stream_writer_leave(flux_stream_t *s)
+{
+    if (s->out) {
+        s->memory = outlet_leave_memory(s->out, &s->memory_len);
+        writer_end(s);
+    }
+}
+
+void stream_writer_close(flux_stream_t *s)
+{
+    writer_end(s);
+    if (s->memory)
+        munmap(s->memory, s->memory_len);
     free(s->own);
     block_destroy(s->vars);
     block_destroy(s->pinned);
@@ -657,6 +672,11 @@ char *stream_writer_image(flux_stream_t *s, errmsg_t *err)
         return NULL;
     }
     return image;
+}
+
+bool flux_stream_lasting(const flux_stream_t *s)
+{
+    return s->placed && s->placed != s->own;
 }
 
 void *flux_stream_at(flux_stream_t *s, const char *var)

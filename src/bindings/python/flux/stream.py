@@ -37,6 +37,7 @@ from typing import (
 from . import _c, elements
 from ._libflux import ffi, lib
 from .errors import FluxError, fail_with, make_error, wrong_argument
+from .placed import Places
 from .records import RecordFormat
 
 if TYPE_CHECKING:
@@ -276,6 +277,12 @@ class StreamWriter(_Stream):
     def __init__(self, handle: "Handle", name: str, options: dict) -> None:
         super().__init__(handle, name, lib.FLUX_STREAM_WRITE, options)
         self._data: List[Any] = []  # is read when the step ends
+        self._places = Places()
+
+    def _forget(self) -> None:
+        """libstream has published the step, or forgotten it."""
+        self._data.clear()
+        self._places.forget()
 
     @property
     def step(self) -> int:
@@ -320,8 +327,7 @@ class StreamWriter(_Stream):
         except FluxError:
             raise
         except _WRONG as e:
-            where = f"variable '{variable}' in step {self.step} of stream '{self._name}'"
-            raise wrong_argument(e, f"{where}: {e}") from None
+            raise self._wrong(e, variable) from None
 
     def _put(self, variable: str, data, shape, offset, format) -> None:
         name = _c.text(variable, "the name")
@@ -377,6 +383,85 @@ class StreamWriter(_Stream):
             fail_with(err)
         self._data.append(kept)
 
+    def reserve(
+        self,
+        variable: str,
+        count: Sequence[int],
+        type,
+        *,
+        shape: Optional[Sequence[int]] = None,
+        offset: Optional[Sequence[int]] = None,
+        columns: bool = False,
+    ) -> None:
+        """Add a variable to the step that is made in its place, without a copy: see `place()`.
+
+        `count` is the shape of the array, or of the piece of a global array with `shape` and `offset`,
+        and () that of a single value; `type` is "f64" and so on, a type of NumPy, or a RecordFormat
+        without pointers; with `columns` the first dimension is the fastest.
+        """
+        pointer = self._pointer()
+        try:
+            numbers = _numbers(count, len(count), "count")
+            piece = _piece(len(numbers), shape, offset)
+            kept = self._places.reserve(pointer, variable, numbers, type, columns, piece)
+        except FluxError:
+            raise
+        except _WRONG as e:
+            raise self._wrong(e, variable) from None
+        self._data.append(kept)
+
+    def place(self, timeout: Optional[float] = None) -> None:
+        """Lay out the step, when all its variables were put or reserved.
+
+        Waits like `end_step()`, and copies what was put. Then `at()` has the memory of what was reserved,
+        and `end_step()` publishes it.
+        """
+
+        def call(seconds: float) -> None:
+            err = ffi.new("errmsg_t *")
+            if lib.flux_stream_place(self._pointer(), seconds, err) < 0:
+                fail_with(err)
+
+        self._wait_or_forget(call, timeout, self._places.placed)
+        self._places.placed = True
+
+    def at(self, variable: str):
+        """The memory of a variable that was reserved, in the step that was placed: a NumPy array.
+
+        It is written before `end_step()`, after which it is read-only; the same array each time.
+        """
+        pointer = self._pointer()
+        try:
+            array = self._places.at(pointer, variable)
+        except _WRONG as e:
+            raise self._wrong(e, variable) from None
+        if array is None:
+            why = "it has no place: reserve() and place() give it one"
+            raise self._wrong(ValueError(why), variable)
+        return array
+
+    def _wrong(self, error: Exception, variable: str) -> FluxError:
+        where = f"variable '{variable}' in step {self.step} of stream '{self._name}'"
+        return wrong_argument(error, f"{where}: {error}")
+
+    @property
+    def wanted(self) -> bool:
+        """Would any reader see the step, or is it kept? If not, it need not be computed."""
+        return lib.flux_stream_wanted(self._pointer())
+
+    def wait_readers(self, readers: int, timeout: Optional[float] = None) -> None:
+        """Wait until there are at least as many readers; members of a team count when all have come."""
+
+        def call(seconds: float) -> None:
+            err = ffi.new("errmsg_t *")
+            if lib.flux_stream_wait_readers(self._pointer(), readers, seconds, err) < 0:
+                fail_with(err)
+
+        try:
+            self._wait(call, timeout)
+        except OverflowError as e:
+            raise wrong_argument(e, f"stream '{self._name}': {e}") from None
+
     def set_attribute(self, name: str, value, variable: Optional[str] = None) -> None:
         """An attribute, such as "units", of a variable, or of the stream: a text, a number, an array.
 
@@ -410,19 +495,24 @@ class StreamWriter(_Stream):
             if lib.flux_stream_end_step(self._pointer(), seconds, err) < 0:
                 fail_with(err)
 
+        self._places.fill()
+        self._wait_or_forget(call, timeout, self._places.waiting)
+        self._forget()
+
+    def _wait_or_forget(self, call, timeout: Optional[float], refused: bool) -> None:
+        """`_wait()`: after an error libstream has forgotten the step, unless the call is refused."""
         try:
             self._wait(call, timeout)
         except FluxError as e:
-            if e.errno != errno.ETIMEDOUT:
-                self._data.clear()  # libstream has forgotten the step
+            if e.errno != errno.ETIMEDOUT and not refused:
+                self._forget()
             raise
-        self._data.clear()
 
     def drop_step(self) -> None:
         """Leave out the step: what was put is forgotten, and no step has its number."""
         err = ffi.new("errmsg_t *")
         pointer = self._pointer()
-        self._data.clear()
+        self._forget()
         if lib.flux_stream_drop_step(pointer, err) < 0:
             fail_with(err)
 
@@ -433,14 +523,15 @@ class StreamWriter(_Stream):
         ends the next one waits for it. `wait_step()` waits for it.
         """
         err = ffi.new("errmsg_t *")
+        self._places.fill()
         rc = lib.flux_stream_end_step_async(self._pointer(), err)
         if rc < 0:
             failed = ffi.errno
-            if failed != errno.EBUSY:
-                self._data.clear()
+            if failed != errno.EBUSY and not self._places.waiting:
+                self._forget()
             ffi.errno = failed
             fail_with(err)
-        self._data.clear()
+        self._forget()
         return rc == 1
 
     @property

@@ -62,12 +62,13 @@ static void module_hook(struct fake *f, flux_msg_t *msg)
         answer_count(f, f->nsent - 1);
 }
 
-/* Write two steps, the sixth and the seventh, and close the stream. */
-static void write_and_close(struct fake *f, struct module *m, bool fail)
+/* Write two steps, the sixth and the seventh, begin another one, and close the stream. */
+static void write_and_close(struct fake *f, struct module *m, bool fail, bool leave)
 {
     const struct flux_stream_opts opts = {.transport = "ring"};
     flux_stream_t *s;
     errmsg_t err;
+    char *at;
 
     f->user = m;
     f->hook = module_hook;
@@ -77,9 +78,21 @@ static void write_and_close(struct fake *f, struct module *m, bool fail)
         ck_assert_int_eq(flux_stream_put(s, "x", "abc", 3, &err), 0);
         ck_assert_int_eq(flux_stream_end_step(s, 10., &err), 0);
     }
+    ck_assert_int_eq(flux_stream_put(s, "x", NULL, 3, &err), 0);
+    ck_assert(!flux_stream_lasting(s));
+    ck_assert_int_eq(flux_stream_place(s, 10., &err), 0);
+    ck_assert(flux_stream_lasting(s));
+    at = flux_stream_at(s, "x");
     errno = ENXIO;
     if (fail)
         flux_stream_fail(s);
+    if (leave) {
+        size_t counts = m->counts;
+
+        flux_stream_leave(s);
+        ck_assert_uint_gt(m->counts, counts);
+        memcpy(at, "abc", 3); /* still mapped */
+    }
     flux_stream_close(s);
     ck_assert_int_eq(errno, ENXIO);
 }
@@ -99,7 +112,7 @@ START_TEST(counted)
     struct fake *f = fake_create();
     struct module m = {.script = cases[_i].script};
 
-    write_and_close(f, &m, _i % 2 == 1);
+    write_and_close(f, &m, _i % 2 == 1, _i % 3 == 0);
     ck_assert(m.failed == (_i % 2 == 1));
     ck_assert_uint_eq(m.counts, cases[_i].counts);
     ck_assert_int_eq(m.writer, cases[_i].writer);
