@@ -44,6 +44,14 @@ data|:|step 0 of stream 'heat' has no variable 'data' that is described
 none|:|step 0 of stream 'heat' has no variable 'none' that is described
 END
 
+# Options that do not go together, before anything is waited for.
+exits 2 "a key without a group" "$FLUX" stream cat --key=x heat
+like "$err" "--key and --by need --group" "is a usage error"
+exits 2 "a key of a transform without a group" "$FLUX" stream transform --key=x --out=o --lua=keep.lua heat
+exits 2 "a file whose writer is waited for" "$FLUX" stream cat --file --stay heat.rec
+run "$FLUX" stream cat --file --json --count=1 heat.rec
+like "$out" '"name":"T",.*"type":"f64","global":true,"shape"' "JSON says which arrays are pieces of a global one"
+
 # A writer without descriptors cannot let readers in; they do not wait for longer than they want, and those that come later
 # are let in when it has some again.
 has_read() {

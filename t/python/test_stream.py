@@ -617,6 +617,22 @@ class StreamTest(Case):
         self.refuses(errno.ERANGE, "^stream 'py.wr': ", self.h.stream_writer, "py.wr", keep=-1)
         self.refuses(errno.EINVAL, "^stream 'py.wr': a key is for", open_reader, "py.wr", key="k")
         self.refuses(errno.EINVAL, "^stream 'py.wr': 'no' is not a", open_reader, "py.wr", policy="no")
+        open_writer = self.h.stream_writer
+        for call in (open_reader, open_writer):
+            self.refuses(
+                errno.EINVAL, "^stream 'py.wr' cannot be opened: 'air' is not a transport",
+                call, "py.wr", transport="air"
+            )
+        self.refuses(errno.EINVAL, "^stream 'py.wr': .* evict", open_writer, "py.wr", evict=-1)
+        self.refuses(
+            errno.ETIMEDOUT, "^stream 'py.wr': 0 of 1 readers have come",
+            open_writer, "py.wr", readers=1, timeout=0.01
+        )
+        with open_writer("py.wr"):
+            self.refuses(
+                errno.EINVAL, "^stream 'py.wr' is written by a group of size 1",
+                open_writer, "py.wr", rank=1, size=2
+            )
 
     def test_evicted(self):
         """a reader that is evicted is told by which writer, of which stream, and in which step"""

@@ -164,10 +164,11 @@ static int cat_var(struct cat *cat, uint64_t step, uint32_t rank, const char *va
                               "name", var, "bytes", (json_int_t)len);
 
         if (array)
-            json_object_update_new(o, json_pack("{s:s s:o s:o s:o}", "type", in.type, "shape",
-                                                json_numbers(in.shape, in.ndims), "offset",
-                                                json_numbers(in.offset, in.ndims), "count",
-                                                json_numbers(in.count, in.ndims)));
+            json_object_update_new(o,
+                                   json_pack("{s:s s:b s:o s:o s:o}", "type", in.type, "global",
+                                             in.global, "shape", json_numbers(in.shape, in.ndims),
+                                             "offset", json_numbers(in.offset, in.ndims), "count",
+                                             json_numbers(in.count, in.ndims)));
         if (array && in.format > 0)
             cat_format(o, in.format, name);
         if (records)
@@ -405,8 +406,8 @@ int stream_cat(struct cmd *c, int argc, char **argv)
         return cmd_usage_error(c, "one NAME is required");
     if (cat.slice && !cat.var)
         return cmd_usage_error(c, "--slice needs --var");
-    if (opts.by && !opts.group)
-        return cmd_usage_error(c, "--by needs --group");
+    if ((opts.by || opts.key) && !opts.group)
+        return cmd_usage_error(c, "--key and --by need --group");
     if (opts.by && knock_by_set(&want, opts.by, &err) < 0)
         return cmd_usage_error(c, "%s", err.text);
     cat.divided = opts.by && want.by_record;
@@ -417,8 +418,9 @@ int stream_cat(struct cmd *c, int argc, char **argv)
         return cmd_usage_error(c, "--raw and --json exclude each other");
     if (opts.policy && knock_policy_parse(&want, opts.policy, &err) < 0)
         return cmd_usage_error(c, "%s", err.text);
-    if (file && (opts.policy || opts.group || opts.onoff))
-        return cmd_usage_error(c, "a file has no readers with a policy, a group or a switch");
+    if (file && (opts.policy || opts.group || opts.onoff || opts.stay))
+        return cmd_usage_error(c, "a file has no readers with a policy, a group or a switch, or "
+                                  "that stay");
     if (file && (opts.transforms || opts.join))
         return cmd_usage_error(c, "--file excludes --transforms and --join");
     if (!file && !(h = cmd_handle(c)))

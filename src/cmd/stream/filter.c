@@ -356,6 +356,8 @@ int filter_transform(struct cmd *c, int argc, char **argv)
         rc = cmd_usage_error(c, out ? "--lua or --so is required" : "--out is required");
     else if (rc == CMD_OK && ropts.group && argc - c->optind > 1)
         rc = cmd_usage_error(c, "--group is for one IN");
+    else if (rc == CMD_OK && ropts.key && !ropts.group)
+        rc = cmd_usage_error(c, "--key needs --group");
     else if (rc == CMD_OK &&
              (rc = filter_open(&f, out, argv + c->optind, &ropts, &wopts)) == CMD_OK)
         rc = filter_run(&f, count);

@@ -48,8 +48,10 @@ static inlet_t *far_begin(flux_stream_t *s, const struct stream_member *m,
                     s->name, m->host);
         return NULL;
     }
-    if (s->encrypts < 0 && (s->encrypts = stream_way_secure(s->h, s->secure, err)) < 0)
+    if (s->encrypts < 0 && (s->encrypts = stream_way_secure(s->h, s->secure, &why)) < 0) {
+        errmsg_fail(err, errno, "stream '%s' cannot be opened: %s", s->name, why.text);
         return NULL;
+    }
     far.secure = s->encrypts;
     return named(s, inlet_begin_far(&far, &s->want, timeout, &why), &why, err);
 }

@@ -239,12 +239,15 @@ int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
                             .stay = opts->stay};
     double timeout = opts->timeout != 0. ? opts->timeout : STREAM_OPEN_TIMEOUT;
     double until = timeout < 0. ? INFINITY : clock_now() + timeout;
+    errmsg_t why;
     uint32_t task;
     int missing = 1;
 
     stream_join_task(&r.job, &task);
-    if (want(s, opts, err) < 0 || stream_way_get(&s->way, s->h, opts, err) < 0)
+    if (want(s, opts, err) < 0)
         return -1;
+    if (stream_way_get(&s->way, s->h, opts, &why) < 0)
+        return errmsg_fail(err, errno, "stream '%s' cannot be opened: %s", s->name, why.text);
     s->id = s->want.reader = r.reader;
     s->secure = opts->secure;
     s->encrypts = -1;

@@ -117,6 +117,15 @@ static int hear_members(flux_stream_t *s, errmsg_t *err)
     return 0;
 }
 
+static int wait_readers(flux_stream_t *s, uint32_t readers, double timeout, errmsg_t *err)
+{
+    errmsg_t why;
+
+    if (outlet_wait(s->out, readers, timeout, &why) < 0)
+        return errmsg_fail(err, errno, "stream '%s': %s", s->name, why.text);
+    return 0;
+}
+
 int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t *err)
 {
     unsigned char key[KNOCK_KEY_LEN];
@@ -146,9 +155,11 @@ int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
     *hex_encode(digits, key, sizeof(key)) = '\0';
     if (!(s->vars = block_create()))
         return errmsg_fail(err, ENOMEM, "out of memory");
-    if (stream_way_get(&way, s->h, opts, err) < 0)
-        return -1;
-    if (stream_way_listen(&way, s->h, s->name, opts, &o.far, far, &why) < 0 ||
+    if (!(opts->evict >= 0.))
+        return errmsg_fail(err, EINVAL, "stream '%s': the option evict is a time, not below 0 s",
+                           s->name);
+    if (stream_way_get(&way, s->h, opts, &why) < 0 ||
+        stream_way_listen(&way, s->h, s->name, opts, &o.far, far, &why) < 0 ||
         !(s->out = outlet_create(&o, &why)))
         return errmsg_fail(err, errno, "stream '%s' cannot be opened: %s", s->name, why.text);
     w.address = outlet_name(s->out);
@@ -171,7 +182,7 @@ int stream_writer_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
     s->counted = s->listened = clock_now();
     if (flux_future_next(s->f) < 0)
         return errmsg_fail(err, ECANCELED, "stream '%s' was removed", s->name);
-    if (hear_members(s, err) < 0 || outlet_wait(s->out, opts->readers, timeout, err) < 0)
+    if (hear_members(s, err) < 0 || wait_readers(s, opts->readers, timeout, err) < 0)
         return -1;
     if (s->alone && out.epoch > 1 && out.stays > opts->readers)
         (void)outlet_wait(s->out, out.stays, STAY_SECONDS, NULL);
@@ -193,7 +204,7 @@ int flux_stream_wait_readers(flux_stream_t *s, uint32_t readers, double timeout,
 {
     if (s->mode != FLUX_STREAM_WRITE)
         return errmsg_fail(err, EINVAL, "stream '%s' was opened for reading", s->name);
-    if (outlet_wait(s->out, readers, timeout, err) < 0)
+    if (wait_readers(s, readers, timeout, err) < 0)
         return -1;
     pass_seen(s);
     return 0;

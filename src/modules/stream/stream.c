@@ -182,8 +182,9 @@ static int write_fits(struct stream *s, const flux_msg_t *req, const struct stre
 {
     if (!list_empty(&s->writers) && s->size != in->size) {
         flux_respond_error(s->ctx->h, req, EINVAL,
-                           "stream '%s' has %u writers, and cannot have %u as well", s->name,
-                           s->size, in->size);
+                           "stream '%s' is written by a group of size %u, which a writer of a "
+                           "group of size %u cannot join",
+                           s->name, s->size, in->size);
         return -1;
     }
     if (idset_test(s->ranks, in->rank)) {
