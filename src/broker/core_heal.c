@@ -680,7 +680,9 @@ static void passage_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *
 }
 
 /* An orphan names ranks that this broker looks for below a lost one: the report that they have
- * moved from there was lost with that, and the orphan repeats it after its welcome. */
+ * moved from there was lost with that, and the orphan repeats it after its welcome.  Or the orphan
+ * waits for them itself, and names them only for that: then another one, which has them, names them
+ * later. */
 static void place_below(core_t *c, const struct peer *p, const idset_t *below)
 {
     const topology_t *tree = overlay_tree(c);
@@ -689,8 +691,9 @@ static void place_below(core_t *c, const struct peer *p, const idset_t *below)
         const struct peer *q =
             hmap_get_u64(c->child_by_rank, topology_next_hop(tree, c->cfg.rank, r));
 
-        if (q && !q->up && topology_is_ancestor(tree, c->cfg.rank, r) &&
-            spread_is_deeper(c, r, p->rank) && moves_place(c, r, p->rank))
+        if (q && q != p && (!q->up || idset_test(c->guessed, r)) &&
+            topology_is_ancestor(tree, c->cfg.rank, r) && spread_is_deeper(c, r, p->rank) &&
+            moves_guess(c, r, p->rank))
             tree = overlay_tree(c);
     }
 }

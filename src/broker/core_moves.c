@@ -81,12 +81,25 @@ bool moves_place(core_t *c, uint32_t rank, uint32_t parent)
     return true;
 }
 
+bool moves_guess(core_t *c, uint32_t rank, uint32_t parent)
+{
+    if (!moves_place(c, rank, parent))
+        return false;
+    if (idset_set(c->guessed, rank) < 0)
+        core_log(c, LOG_ERR,
+                 "rank %u is out of memory to note that it does not know where rank %u "
+                 "is",
+                 c->cfg.rank, rank);
+    return true;
+}
+
 /* Note that the rank, and all ranks below it, are below this parent since the move of this number.
  * Returns false if this move or a later one is known already. */
 bool moves_note(core_t *c, uint32_t rank, uint32_t parent, uint32_t number)
 {
     if (number <= (uintptr_t)hmap_get_u64(c->move_of, rank) || !moves_place(c, rank, parent))
         return false;
+    (void)idset_clear(c->guessed, rank);
     if (hmap_put_u64(c->move_of, rank, (void *)(uintptr_t)number) < 0)
         core_log(c, LOG_ERR, "rank %u is out of memory for the number of a move of rank %u",
                  c->cfg.rank, rank);
@@ -402,6 +415,7 @@ void moves_joined(core_t *c, uint32_t child, const idset_t *joined)
         if (r == child ? topology_parent(tree, r) != c->cfg.rank
                        : !topology_is_ancestor(tree, child, r))
             (void)moves_place(c, r, topology_parent(c->topo, r));
+        (void)idset_clear(c->guessed, r);
     }
     idset_destroy(moved);
 }
@@ -432,7 +446,8 @@ uint32_t moves_incarnation(uint32_t number)
 int moves_init(core_t *c)
 {
     return (c->moved = idset_create()) && (c->untold = idset_create()) &&
-                   (c->unplaced = idset_create()) && (c->move_of = hmap_create_u64(NULL))
+                   (c->guessed = idset_create()) && (c->unplaced = idset_create()) &&
+                   (c->move_of = hmap_create_u64(NULL))
                ? 0
                : -1;
 }
@@ -441,6 +456,7 @@ void moves_destroy(core_t *c)
 {
     idset_destroy(c->moved);
     idset_destroy(c->untold);
+    idset_destroy(c->guessed);
     idset_destroy(c->unplaced);
     hmap_destroy(c->move_of);
     topology_destroy(c->tree);

@@ -225,6 +225,7 @@ struct core {
     uint32_t moves;    /* number of moves of this broker */
     idset_t *unplaced; /* the root: lost guests that were not put back yet */
     idset_t *untold;   /* have moved below this broker, and no event has told that yet */
+    idset_t *guessed;  /* an orphan has named them, and no move is known (core_heal.c) */
 
     /* core_heal.c */
     json_t *above;       /* cards of the parent and its ancestors; NULL: none */
@@ -493,6 +494,8 @@ const topology_t *overlay_tree(const core_t *c); /* the shape, with the ranks th
 /* Note in the tree that a rank, and all ranks below it, are below this parent.  Returns false
  * without memory, which is logged. */
 bool moves_place(core_t *c, uint32_t rank, uint32_t parent);
+/* Likewise, as long as no move of the rank says otherwise, or another orphan names it. */
+bool moves_guess(core_t *c, uint32_t rank, uint32_t parent);
 /* Note a move of this number.  Returns false if it, or a later one of this rank, is known, or
  * without memory. */
 bool moves_note(core_t *c, uint32_t rank, uint32_t parent, uint32_t number);

@@ -402,10 +402,43 @@ START_TEST(welcome_late)
 }
 END_TEST
 
+/* Rank 5 goes back to rank 4, which rank 2 is not told, and loses it; both lose rank 3.  Rank 4
+ * names rank 6 in its hello, since it waits for it, so rank 2 looks for it there.  Rank 5 has
+ * it. */
+START_TEST(named_twice)
+{
+    struct cluster *cl = cl_up(7, "chain");
+    struct party *c = client(cl, 3);
+
+    cl_kill(cl, 4);
+    cl_sleep(cl, 1.);
+    start_again(cl, 4);
+    cl->slow[3][2] = true;
+    ask_flags(c, "overlay.restore", 3, 0, "{\"ranks\":\"4\"}");
+    cl_sleep(cl, 1.);
+    ck_assert_uint_eq(cl->nodes[5].parent, 4);
+    core_endpoint_remove(c->ep, 0, "");
+    cl->slow[2][4] = true; /* the welcome: it would report the loss of rank 5 again */
+    core_peer_lost(cl->nodes[4].core, CORE_TREE, 5, "the connection was lost");
+    cl_kill(cl, 3);
+    cl_sleep(cl, 0.5);
+    ck_assert_uint_eq(cl->nodes[4].parent, 2);
+    core_peer_lost(cl->nodes[5].core, CORE_TREE, 4, "the connection was lost");
+    cl_sleep(cl, 0.5);
+    ck_assert_uint_eq(cl->nodes[5].parent, 2);
+    cl->slow[2][4] = false;
+    cl_sleep(cl, 1.);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "3");
+    expect_routes(cl);
+    cl_free(cl);
+    party_free(c);
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {events, several,   late,  before_run, before_others,
-                                  again,  two_again, leave, leave_moved};
+    const TTest *const tests[] = {events, several,   late,  before_run,  before_others,
+                                  again,  two_again, leave, leave_moved, named_twice};
     TCase *tc = tcase_create("core_heal");
 
     tcase_set_timeout(tc, 60);
