@@ -172,8 +172,7 @@ fails "a second rank 1" member 1 twin.lua
 like "$err" "rank 0 at tcp://$net.2:.* refused this broker: the rank is connected" "... is told why"
 like "$(cat out.0)" "refused a broker at .* it is rank 1, which has another connection" \
     "... and its parent says so"
-echo >end
-wait "$a"
+end_reader "$a" end out.0
 is $? 0 "the session goes on with the first"
 wait "$b"
 

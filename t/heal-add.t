@@ -42,16 +42,8 @@ stranger() {
 begin_three() { # ranks 0 to 2
     begin 1
     begin 2
-    begin 0 --statedir="$PWD/state" sh -c 'exec cat fifo'
+    begin_root --statedir="$PWD/state"
 }
-end_session() {
-    : >fifo
-    wait "${pids[0]}"
-    status=$?
-    wait "${pids[@]}" 2>/dev/null
-    return "$status"
-}
-mkfifo fifo
 export FLUX_URI="local://$PWD/run/0/local"
 
 begin_three
@@ -116,7 +108,7 @@ conf conf.lua "$net.[2-3]"
 sed -i 's/key.%r/key.0/' conf.lua
 rm -r state
 begin 1
-begin 0 --statedir="$PWD/state" sh -c 'exec cat fifo'
+begin_root --statedir="$PWD/state"
 ok "a session with one key" wait_until 30 up_is "2 of 6 up: 0-1; absent: 2-5"
 fails "a host that was not added" stranger "$net.4" --set=boot.rank=2
 like "$err" "host $net.4 has not been added to the session" "... is refused by rank 0 itself"

@@ -12,7 +12,7 @@ need ip unshare nsenter nft
 
 heal_net 8 8 'hosts = "10.77.0.[1-8]", bind = "tcp://*:8050", topology = "kary:2",' \
     "keyfile = \"$PWD/key.%r\","
-begin_all sh -c 'exec cat fifo'
+begin_all
 wait_until 30 up_is 0-7 || bail "the session did not come up: $(cat out.*)"
 pass "eight hosts"
 
@@ -51,7 +51,6 @@ ok "all return to their places" wait_until 60 run_with_timeout 60 "$FLUX" overla
 ok "... and are there" wait_until 30 tree_is 3:1 4:1 5:2 7:3
 ok "nobody was lost" nobody_was_lost
 
-: >fifo
 ok "the session ends" end_all
 netns_end
 finish

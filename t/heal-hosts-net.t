@@ -30,7 +30,7 @@ unshare -m mount --bind "$PWD/hosts" /etc/hosts 2>/dev/null || skip_all "no moun
 net_modules="" net_begin=keep
 heal_net "$n" "$n" "hosts = \"h[1-$n]\", bind = \"tcp://*:8050\", topology = \"kary:2\"," \
     "keyfile = \"$PWD/key.%r\","
-begin_all sh -c 'exec cat fifo'
+begin_all
 wait_until 60 up_is "$all" || bail "the session did not come up: $(cat out.*)"
 pass "$n hosts"
 
@@ -109,7 +109,6 @@ ok "the rank before it on the ring finds it there, too" \
     wait_until 60 run_with_timeout 30 "$FLUX" ping -R -c 1 1
 
 : >stop
-: >fifo
 ok "the session ends" end_all
 netns_end
 finish

@@ -82,7 +82,7 @@ cycle() { # NUMBER
     is "$("$FLUX" up)" "8 of 8 up: 0-7" "nobody was lost"
 }
 whole() { # DESCRIPTION
-    begin_all sh -c 'exec cat fifo'
+    begin_all
     wait_until 30 up_is 0-7 || bail "the session did not come up: $(cat out.*)"
     pass "$1"
     at 7 kvs put before=1
@@ -91,7 +91,6 @@ whole() { # DESCRIPTION
         cycle $n
     done
     load_end
-    : >fifo
     ok "the session ends" end_all
     netns_end
     rm -rf run fifo out.* sub.* conf.lua key.*

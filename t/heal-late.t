@@ -39,22 +39,14 @@ incarnation() {
 # begin_all RANK...: the session, with these ranks besides rank 0
 begin_all() {
     local rank
-    rm -f fifo
-    mkfifo fifo
     export FLUX_URI="local://$PWD/run/0/local"
     for rank in "$@"; do
         begin "$rank"
     done
-    begin 0 sh -c 'exec cat fifo'
+    begin_root
 }
 end_all() {
-    local rank
-    : >fifo
-    wait "${pids[0]}"
-    is $? 0 "the session ends well"
-    for rank in 1 2 3 4 5 6 7; do
-        wait "${pids[rank]}" 2>/dev/null
-    done
+    ok "the session ends well" end_session
     unset FLUX_URI
 }
 murder() {

@@ -31,8 +31,7 @@ runs() {
 
 mkdir -m 700 run
 export FLUX_URI="local://$PWD/run/0/local"
-mkfifo fifo
-begin 0 sh -c 'exec cat fifo'
+begin_root
 begin 1
 begin 2 --set=leave.grace=0.1s
 ok "a session of three" wait_until 30 up_is "3 of 3 up: 0-2"
@@ -96,16 +95,12 @@ ok "it returns" wait_until 30 up_is "3 of 3 up: 0-2"
 ok "all that left is usable again" wait_until 30 not_drained leaving
 ok "what an operator drained stays drained" drained "1 .*fan is broken"
 
-: >fifo
-for rank in 0 1 2; do
-    wait "${pids[rank]}"
-    is $? 0 "rank $rank ends with the session"
-done
+end_in_order 1 2
 
 # --- with others below it ---
 
 sed -i 's/2-4/2-6/; s/flat/chain/' conf.lua
-begin 0 sh -c 'exec cat fifo'
+begin_root
 for rank in 1 2 3 4; do
     begin $rank
 done
@@ -132,11 +127,7 @@ ok "they return" wait_until 30 up_is "5 of 5 up: 0-4"
 touch over
 ok "a job below has noticed nothing" wait "$job"
 is "$(awk -F '[: ]+' '$2 != ++n[$1]' count)" "" "its output is whole"
-: >fifo
-for rank in 0 1 2 3 4; do
-    wait "${pids[rank]}"
-    is $? 0 "rank $rank ends with the session"
-done
+end_in_order 1 2 3 4
 unset FLUX_URI
 
 # --- on one host, without --restart, and as a job in another session ---

@@ -5,8 +5,8 @@
 #     heal_net HOSTS SIZE [FIELD...]   hosts, a key for each rank, and conf.lua with these fields;
 #                                      skips the test where that cannot be
 #     begin RANK COMMAND...            start the broker of a rank; its id is left in pids[RANK]
-#     begin_all COMMAND...             those of all ranks; the command is the initial program
-#     end_all                          the initial program has ended: wait for all brokers
+#     begin_all OPTION...              those of all ranks; the initial program runs until end_all
+#     end_all                          end the session, and wait for all brokers
 #     up_is TEXT                       is this what "flux up" says, after "N of SIZE up: "?
 #     below RANK PARENT                so the root says.  While ranks are lost, "flux up" fails
 #     tree_is RANK:PARENT...           all of these
@@ -76,13 +76,10 @@ begin_all() {
     for ((rank = net_size - 1; rank > 0; rank--)); do
         ${net_begin:-begin} "$rank"
     done
-    begin 0 "$@"
+    begin 0 "$@" sh -c 'exec cat fifo'
 }
 end_all() {
-    wait "${pids[0]}"
-    status=$?
-    wait "${pids[@]}" 2>/dev/null
-    return "$status"
+    end_reader "${pids[0]}" fifo out.0 "${pids[@]:1}"
 }
 up_is() {
     [[ "$("$FLUX" up)" == *" of $net_size up: $1" ]]

@@ -3,6 +3,9 @@
 #
 #     up_is TEXT               is this what "flux up" says?
 #     begin RANK OPTION...     start the broker of a rank by conf.lua; its id is left in pids[RANK]
+#     begin_root OPTION...     that of rank 0, whose initial program runs until the next of these:
+#     end_session              end the session, and wait for all brokers; the exit code of rank 0
+#     end_in_order RANK...     the same; each of these ranks is to end with 0, as rank 0 does
 #     of_all N                 the URIs and process ids of ranks 0 to N-1, in uris[] and pids[]
 #     at RANK COMMAND...       as a client of that broker
 #     whole FILE TASKS         the labeled output of tasks that ran COUNT has no gap up to its end
@@ -19,6 +22,22 @@ begin() {
     "$FLUX" start --config=conf.lua --rundir="$PWD/run" --set=boot.rank="$rank" "$@" \
         >"out.$rank" 2>&1 </dev/null &
     pids[rank]=$!
+}
+begin_root() {
+    [ -p fifo ] || mkfifo fifo
+    begin 0 "$@" sh -c 'exec cat fifo'
+}
+end_session() {
+    end_reader "${pids[0]}" fifo out.0 "${pids[@]:1}"
+}
+end_in_order() {
+    local rank
+    end_reader "${pids[0]}" fifo out.0
+    is $? 0 "rank 0 ends"
+    for rank in "$@"; do
+        wait "${pids[rank]}"
+        is $? 0 "rank $rank ends with the session"
+    done
 }
 # shellcheck disable=SC2034 # for the test to read
 of_all() {

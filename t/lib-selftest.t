@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 [ -z "${FLUX_TEST_SANITIZERS-}" ] || skip_all "it tests shell functions, which sanitizers do not see"
 
-plan 57
+plan 58
 
 # Run the script on standard input as a system test of its own.
 inner() {
@@ -50,6 +50,8 @@ like "$out" 'ok 1 - the session has ended' "and its exit code is known"
 inner <<<'RELEASE_LIMIT=1; plan 1; hold 1; kill -STOP "$("$FLUX" getattr broker.pid)"; release; is "$status" 137 "killed"'
 like "$out" 'ok 1 - killed' "the end of a session that does not end is waited for within bounds"
 like "$err" "does not end within [0-9]+ s.*flux-broker" "and what has not ended is named"
+inner <<<'plan 1; mkfifo end; cat end & one=$!; { sleep 0.1; echo >two; } & end_reader "$one" end out $!; is "$?$(ls two)" 0two both'
+is "$status" 0 "processes that belong to the session are waited for"
 inner <<<'plan 1; run run_watched 1 sh -c "sleep 1000; true"; note "$err" >&2; is "$status" 124 "in time"'
 is "$status" 0 "a command that is watched has a time limit"
 like "$err" "does not end within [0-9]+ s.*sleep 1000" "and what it was running is told"

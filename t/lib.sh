@@ -36,6 +36,9 @@
 #     hold N [OPT...]             start such a session in the background; FLUX_URI leads to it
 #     release                     end it; leaves its exit code in $status.  If it does not end, what it still runs is
 #                                 printed and killed after RELEASE_LIMIT seconds (times as above; default 60)
+#     end_reader PID FIFO LOG [PID...]
+#                                 end the session of the first process, whose initial program reads FIFO, as `release`
+#                                 does, and wait for the others; exit code of the first.  LOG is what it has said
 #     kill_frozen                 end all processes of the test with SIGKILL, as if at one moment
 #     all_dead PID...             are these processes dead, though nobody may have waited for them?
 #     kill_setsid PID             end with SIGKILL all that `setsid COMMAND &` of that id started
@@ -389,28 +392,35 @@ hold() {
 }
 
 release() {
-    local limit=$((${RELEASE_LIMIT:-60} * PATIENCE)) end
-    end=$((SECONDS + limit))
     unset FLUX_URI
+    end_reader "$_held_pid" "$_held/end" "$_held/err"
+    # shellcheck disable=SC2034 # for the test to read
+    status=$?
+}
+
+end_reader() {
+    local limit=$((${RELEASE_LIMIT:-60} * PATIENCE)) end code
+    end=$((SECONDS + limit))
     # Opening the FIFO waits for its reader, which does not come where the session has ended by
     # itself.
     # shellcheck disable=SC2016 # its own shell expands it
-    while kill -0 "$_held_pid" 2>/dev/null && ! timeout 1 sh -c ': >"$0/end"' "$_held"; do
+    while kill -0 "$1" 2>/dev/null && ! timeout 1 sh -c ': >"$0"' "$2"; do
         [ "$SECONDS" -lt "$end" ] || break
     done
-    while kill -0 "$_held_pid" 2>/dev/null; do
+    while kill -0 "$1" 2>/dev/null; do
         if [ "$SECONDS" -ge "$end" ]; then
             note "the session does not end within $limit s; this is killed:" >&2
             what_runs >&2
-            note "$(tail -n 20 "$_held/err")" >&2
+            note "$(tail -n 20 "$3")" >&2
             kill_frozen
             break
         fi
         sleep 0.02
     done
-    wait "$_held_pid"
-    # shellcheck disable=SC2034 # for the test to read
-    status=$?
+    wait "$1"
+    code=$?
+    [ $# -le 3 ] || wait "${@:4}" 2>/dev/null
+    return "$code"
 }
 
 # Who is dead and waits for its parent counts as gone: orphans are init's, which may take its time.

@@ -23,7 +23,7 @@ note "FAULT_SEED=$FAULT_SEED FAULT_COUNT=$FAULT_COUNT"
 # Rank 1 is between the others, and has no peers.
 heal_net 3 3 'hosts = "10.77.0.[1-3]", topology = "chain",' "keyfile = \"$PWD/key.%r\","
 switch_drops 2>/dev/null || skip_all "no nft for bridges here"
-begin_all --set=modules=log,stream sh -c 'exec cat fifo'
+begin_all --set=modules=log,stream
 wait_until 30 up_is 0-2 || bail "the session does not come up"
 
 declare -A pid
@@ -111,7 +111,6 @@ for ((round = 0, faults = 0; faults < FAULT_COUNT; round++)); do
     round_over
 done
 is "$wrong" 0 "$faults faults: readers see whole steps, each once, and learn which writer has died"
-: >fifo
 ok "the session ends" end_all
 netns_end
 finish
