@@ -7,11 +7,7 @@ need ip
 
 M=--set=modules=log
 # Addresses that no other test has at the same time, and ports that nobody has: 20 in a row.
-net=127.$(($$ / 256 % 256)).$(($$ % 256))
-port=$((20000 + ($$ * 20) % 12000))
-while ss -Hltn 2>/dev/null | finds -E ":($(seq -s '|' $port $((port + 19)))) "; do
-    port=$((port + 20))
-done
+port=$(free_ports 20)
 
 # Start rank $1 of the session in file $2, with further arguments; ranks other than 0 in the
 # background.
@@ -56,7 +52,7 @@ exits 2 "no name" "$FLUX" keygen
 
 cat >shared.lua <<END
 session {
-    hosts = "$net.[2-4]",
+    hosts = "$NET.[2-4]",
     address = "tcp://%h:$port",
     keyfile = "$PWD/shared.key",
     attrs = { ["user.name"] = "value", ["hb.period"] = 5 },
@@ -76,7 +72,7 @@ exits 9 "the exit code" together 3 shared.lua sh -c 'exit 9'
 cat >each.lua <<END
 local base = $port
 session {
-    hosts = "$net.[2-4]",
+    hosts = "$NET.[2-4]",
     address = function(rank, host) return "tcp://" .. host .. ":" .. base + 2 * rank end,
     bind = function(rank, host) return "tcp://" .. host .. ":" .. base + 2 * rank end,
     keyfile = "$PWD/key.%r",
@@ -99,10 +95,10 @@ is "$(run_with_timeout 30 "$FLUX" start "$M" --config=self.lua "$FLUX" getattr s
 
 # Neighbors whose addresses are of this host use UNIX sockets, whoever begins; ZeroMQ ends.
 established() {
-    ss -Htn state established | finds -F "$net."
+    ss -Htn state established | finds -F "$NET."
 }
 export -f established finds
-export net
+export NET
 # shellcheck disable=SC2016 # for the inner shell
 says='until "$0" dmesg -b "$1" | grep -F "$2"; do sleep 0.05; done'
 # shellcheck disable=SC2016
@@ -111,10 +107,10 @@ ok "brokers of one host" together 3 shared.lua bash -c "$says"'; ! established' 
     "neighbors on this host, by UNIX sockets: 1-2; others, by ZeroMQ: none"
 ok "those without keys" together 3 plain.lua bash -c "$says" "$FLUX" 0 "by UNIX sockets: 1-2;"
 ok "with a certificate each they use ZeroMQ" together 3 each.lua bash -c "$by_tcp" \
-    "$FLUX" "$net."
+    "$FLUX" "$NET."
 sed 's/attrs = {/attrs = { ["link.transport"] = "zmq",/' shared.lua >zmq.lua
 ok "so they do if they are told to" together 3 zmq.lua bash -c "$by_tcp" \
-    "$FLUX" "$net."
+    "$FLUX" "$NET."
 
 # One that has no UNIX socket is reached by ZeroMQ.
 member 1 shared.lua >out.1 2>&1 &
@@ -141,7 +137,7 @@ a=$!
 b=$!
 member 2 stranger.lua --set=join.timeout=1000 >out.2 2>&1
 isnt $? 124 "a broker with another key does not wait"
-like "$(cat out.2)" "rank 1 at tcp://$net.3:.* refused this broker's public key" "... and says why"
+like "$(cat out.2)" "rank 1 at tcp://$NET.3:.* refused this broker's public key" "... and says why"
 like "$(cat out.2)" "rank 2 cannot join" "... that it does not get in"
 like "$(cat out.1)" "refused a connection from 127.0.0.[0-9.]*: its public key, $(sed -n \
     's/^public-key *//p' other/key.2 | sed 's/[][\.*^$?+(){}|/]/./g')" "so does its parent, with the key"
@@ -169,7 +165,7 @@ like "$err" "refused.*size 4 and topology chain, not 3 and chain" "... is told w
 like "$(cat out.1)" "rank 2 was refused: .*size 4" "... and its parent says so"
 ok "the session begins" wait_until 30 grep -q running out.0
 fails "a second rank 1" member 1 twin.lua
-like "$err" "rank 0 at tcp://$net.2:.* refused this broker: the rank is connected" "... is told why"
+like "$err" "rank 0 at tcp://$NET.2:.* refused this broker: the rank is connected" "... is told why"
 like "$(cat out.0)" "refused a broker at .* it is rank 1, which has another connection" \
     "... and its parent says so"
 end_reader "$a" end out.0
@@ -183,7 +179,7 @@ bad() { # DESC PATTERN TEXT
     fails "$1" run_with_timeout 20 "$FLUX" start "$M" --config=bad.lua --set=boot.rank=0 true
     like "$err" "$2" "the sentence: $2"
 }
-base="hosts = \"$net.[2-3]\", keyfile = \"$PWD/shared.key\", address = \"tcp://%h:$port\""
+base="hosts = \"$NET.[2-3]\", keyfile = \"$PWD/shared.key\", address = \"tcp://%h:$port\""
 bad "no Lua" 'bad.lua:2' 'session {{'
 bad "an unknown field" 'bad.lua:2: session has no field "host"' $'\nsession { host = "a" }'
 bad "an unknown section" 'bad.lua:1.*sesion' 'sesion { hosts = "a" }'
@@ -191,7 +187,7 @@ bad "nothing" 'no section session' ''
 bad "no hosts" 'session.hosts is missing' 'session { }'
 bad "malformed hosts" 'bad.lua: session.hosts' 'session { hosts = "a[1-", curve = false }'
 bad "no key" 'session.keyfile is missing' 'session { hosts = "a,b" , address = "tcp://127.0.0.1:1" }'
-bad "a key that is not there" 'none.key' "session { hosts = '$net.[2-3]', keyfile = 'none.key' }"
+bad "a key that is not there" 'none.key' "session { hosts = '$NET.[2-3]', keyfile = 'none.key' }"
 bad "for ever" 'too long' 'while true do end'
 bad "the outside" 'os' 'os.execute("true")'
 bad "a bad address" 'tcp://HOST:PORT' "session { $base, bind = 'udp://1.2.3.4:5' }"
@@ -211,9 +207,9 @@ fails "no file" "$FLUX" start --config=none.lua true
 
 # An address in use.
 start_bg "$FLUX" start "$M" --config=shared.lua --set=boot.rank=0 sleep 100
-wait_until 5 sh -c "ss -Hltn | grep -q $net.2:$port"
+wait_until 5 sh -c "ss -Hltn | grep -q $NET.2:$port"
 fails "an address in use" member 0 shared.lua true
-like "$err" "$net.2:$port.*in use" "the sentence names it"
+like "$err" "$NET.2:$port.*in use" "the sentence names it"
 # shellcheck disable=SC2154
 kill "$bg" && wait "$bg"
 

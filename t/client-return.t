@@ -6,10 +6,7 @@
 need_flux start submit wreck jobs kvs dmesg logger
 need ss hostname
 
-port=$((20000 + ($$ * 20) % 12000))
-while ss -Hltn 2>/dev/null | finds -E ":($port|$((port + 1))) "; do
-    port=$((port + 2))
-done
+port=$(free_ports 2)
 cat >session.lua <<END
 session {
     hosts = "$(hostname)",

@@ -10,11 +10,7 @@ need_flux start up keygen overlay wreckrun resource
 need ss
 
 mkdir -m 700 run other
-net=127.$(($$ / 256 % 256)).$(($$ % 256))
-port=$((20000 + ($$ * 20) % 12000))
-while ss -Hltn 2>/dev/null | finds -E ":($(seq -s '|' $port $((port + 3)))) "; do
-    port=$((port + 20))
-done
+port=$(free_ports 4)
 for rank in 0 1 2 3 4 5; do
     "$FLUX" keygen "key.$rank"
 done
@@ -30,8 +26,8 @@ session {
 }
 END
 }
-conf conf.lua "$net.[2-4]"
-conf longer.lua "$net.[2-6]"
+conf conf.lua "$NET.[2-4]"
+conf longer.lua "$NET.[2-6]"
 # stranger HOST OPTION...: the broker of a host that is not part of the session
 stranger() {
     local host=$1
@@ -49,26 +45,26 @@ export FLUX_URI="local://$PWD/run/0/local"
 begin_three
 ok "the session begins without the ranks that have no host" \
     wait_until 30 up_is "3 of 6 up: 0-2; absent: 3-5"
-fails "a host that is not in the file" stranger "$net.5"
-like "$err" "this host, $net.5, is not in session.hosts: after 'flux overlay add $net.5' .*--set=boot.rank=RANK" \
+fails "a host that is not in the file" stranger "$NET.5"
+like "$err" "this host, $NET.5, is not in session.hosts: after 'flux overlay add $NET.5' .*--set=boot.rank=RANK" \
     "... is told what to do"
-fails "a host that was not added, at a rank" stranger "$net.5" --set=boot.rank=3
-like "$err" "host $net.5 has not been added to the session: run 'flux overlay add $net.5' on a host" "... is refused"
+fails "a host that was not added, at a rank" stranger "$NET.5" --set=boot.rank=3
+like "$err" "host $NET.5 has not been added to the session: run 'flux overlay add $NET.5' on a host" "... is refused"
 up=$("$FLUX" up)
 is "$up" "3 of 6 up: 0-2; absent: 3-5" "... and the session goes on"
 
-is "$(FLUX_URI=local://$PWD/run/1/local "$FLUX" overlay add "$net.[5-6]" | sort)" \
-    "rank 3 is for host $net.5: start its broker there with --set=boot.rank=3, or with the host as rank 3 in session.hosts
-rank 4 is for host $net.6: start its broker there with --set=boot.rank=4, or with the host as rank 4 in session.hosts" \
+is "$(FLUX_URI=local://$PWD/run/1/local "$FLUX" overlay add "$NET.[5-6]" | sort)" \
+    "rank 3 is for host $NET.5: start its broker there with --set=boot.rank=3, or with the host as rank 3 in session.hosts
+rank 4 is for host $NET.6: start its broker there with --set=boot.rank=4, or with the host as rank 4 in session.hosts" \
     "hosts are added, by any broker"
-is "$(cat state/hosts)" "3 $net.5
-4 $net.6" "... and recorded"
-fails "a host is added once" "$FLUX" overlay add "$net.5"
-like "$err" "host $net.5 is rank 3 of the session already" "... and its rank is told"
-fails "another host at its rank" stranger "$net.6" --set=boot.rank=3
-like "$err" "host $net.6 was added as rank 4, not as rank 3: start its broker with --set=boot.rank=4" "... is told its own"
+is "$(cat state/hosts)" "3 $NET.5
+4 $NET.6" "... and recorded"
+fails "a host is added once" "$FLUX" overlay add "$NET.5"
+like "$err" "host $NET.5 is rank 3 of the session already" "... and its rank is told"
+fails "another host at its rank" stranger "$NET.6" --set=boot.rank=3
+like "$err" "host $NET.6 was added as rank 4, not as rank 3: start its broker with --set=boot.rank=4" "... is told its own"
 
-begin 3 --set=boot.host="$net.5"
+begin 3 --set=boot.host="$NET.5"
 ok "its broker joins, started with the same file" wait_until 30 up_is "4 of 6 up: 0-3; absent: 4-5"
 mv conf.lua short.lua
 mv longer.lua conf.lua
@@ -84,39 +80,39 @@ ok "... and it comes back" wait_until 30 up_is "5 of 6 up: 0-4; absent: 5"
 is "$("$FLUX" wreckrun --ranks=3 -N1 -n1 echo task)" task "... and takes jobs again"
 
 mkdir state/hosts.new
-fails "a host that cannot be recorded" "$FLUX" overlay add "$net.7"
-like "$err" "host $net.7 was not added, since .*/hosts cannot be written: Is a directory" "... is not added"
+fails "a host that cannot be recorded" "$FLUX" overlay add "$NET.7"
+like "$err" "host $NET.7 was not added, since .*/hosts cannot be written: Is a directory" "... is not added"
 rmdir state/hosts.new
-like "$("$FLUX" overlay add "$net.7")" "^rank 5 is for host $net.7: start its broker there " "it is, when it can"
-fails "there are no more ranks" "$FLUX" overlay add "$net.8"
-like "$err" "host $net.8 cannot be added: all 6 ranks of the session have a host .*session.size" "... which is told"
+like "$("$FLUX" overlay add "$NET.7")" "^rank 5 is for host $NET.7: start its broker there " "it is, when it can"
+fails "there are no more ranks" "$FLUX" overlay add "$NET.8"
+like "$err" "host $NET.8 cannot be added: all 6 ranks of the session have a host .*session.size" "... which is told"
 ok "the session ends" end_session
 
 mv conf.lua longer.lua
 mv short.lua conf.lua
-begin 3 --set=boot.host="$net.5"
+begin 3 --set=boot.host="$NET.5"
 begin_three
 ok "the session begins again: who was added joins" wait_until 30 up_is "4 of 6 up: 0-3; absent: 4-5"
-fails "ranks are kept" "$FLUX" overlay add "$net.7"
-like "$err" "host $net.7 is rank 5 of the session already" "... for hosts that are not there, too"
+fails "ranks are kept" "$FLUX" overlay add "$NET.7"
+like "$err" "host $NET.7 is rank 5 of the session already" "... for hosts that are not there, too"
 ok "the session ends again" end_session
 
 # One key for all, so that neighbors of one host are connected by UNIX sockets, and fewer hosts: rank
 # 0 is the parent of a host that is added, and another one begins before its parent.
 mv conf.lua long.lua
-conf conf.lua "$net.[2-3]"
+conf conf.lua "$NET.[2-3]"
 sed -i 's/key.%r/key.0/' conf.lua
 rm -r state
 begin 1
 begin_root --statedir="$PWD/state"
 ok "a session with one key" wait_until 30 up_is "2 of 6 up: 0-1; absent: 2-5"
-fails "a host that was not added" stranger "$net.4" --set=boot.rank=2
-like "$err" "host $net.4 has not been added to the session" "... is refused by rank 0 itself"
-"$FLUX" overlay add "$net.[4-7]" >added
-begin 5 --set=boot.host="$net.7"
+fails "a host that was not added" stranger "$NET.4" --set=boot.rank=2
+like "$err" "host $NET.4 has not been added to the session" "... is refused by rank 0 itself"
+"$FLUX" overlay add "$NET.[4-7]" >added
+begin 5 --set=boot.host="$NET.7"
 ok "one whose parent has not begun joins" wait_until 30 up_is "3 of 6 up: 0-1,5; absent: 2-4"
 ok "... above it" wait_until 30 below 5 0
-begin 2 --set=boot.host="$net.4"
+begin 2 --set=boot.host="$NET.4"
 ok "the parent joins, too" wait_until 30 up_is "4 of 6 up: 0-2,5; absent: 3-4"
 "$FLUX" overlay restore >moved
 ok "... and gets its child" wait_until 30 below 5 2
@@ -129,18 +125,18 @@ refused() {
         --statedir="$PWD/state" --set=boot.rank=0 --set=modules=log true
     like "$err" "$2" "... is told"
 }
-conf wrong.lua "$net.[2-3],$net.9"
+conf wrong.lua "$NET.[2-3],$NET.9"
 refused "another host in the file at a rank that was given away" \
-    "state/hosts:1: host $net.4 was added as rank 2, but session.hosts has $net.9 in its place" wrong.lua
+    "state/hosts:1: host $NET.4 was added as rank 2, but session.hosts has $NET.9 in its place" wrong.lua
 echo "some 3" >>state/hosts
 refused "a list of hosts that cannot be read" "state/hosts:5: expected 'RANK HOST'"
-conf wrong.lua "$net.[2-4]" "size = 2,"
+conf wrong.lua "$NET.[2-4]" "size = 2,"
 refused "a size below the number of hosts" "session.size is 2; expected a number from 3 .*to 65536" wrong.lua
-conf wrong.lua "$net.[2-4]"
+conf wrong.lua "$NET.[2-4]"
 sed -i 's/key.%r/key.%h/' wrong.lua
 for host in 2 3 4; do
-    cp key.0 "key.$net.$host"
-    cp key.0.pub "key.$net.$host.pub"
+    cp key.0 "key.$NET.$host"
+    cp key.0.pub "key.$NET.$host.pub"
 done
 rm state/hosts
 refused "a key that depends on a host that is not known" \

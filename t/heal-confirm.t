@@ -9,13 +9,9 @@
 need_flux start up submit wreckrun resource dmesg
 need ss
 
-net=127.$(($$ / 256 % 256)).$(($$ % 256))
-port=$((20000 + ($$ * 20) % 12000))
-while ss -Hltn 2>/dev/null | finds -E ":($(seq -s '|' $port $((port + 9)))) "; do
-    port=$((port + 20))
-done
+port=$(free_ports 10)
 cat >conf.lua <<END
-session { hosts = "$net.[2-4]", address = "tcp://%h:$port", curve = false, topology = "flat" }
+session { hosts = "$NET.[2-4]", address = "tcp://%h:$port", curve = false, topology = "flat" }
 END
 
 status_has() {

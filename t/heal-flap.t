@@ -8,15 +8,11 @@
 need_flux start up ping dmesg
 need ss
 
-net=127.$(($$ / 256 % 256)).$(($$ % 256))
-port=$((20000 + ($$ * 20) % 12000))
-while ss -Hltn 2>/dev/null | finds -E ":($(seq -s '|' $port $((port + 9)))) "; do
-    port=$((port + 20))
-done
+port=$(free_ports 10)
 "$FLUX" keygen shared.key
 cat >conf.lua <<END
 session {
-    hosts = "$net.[2-4]",
+    hosts = "$NET.[2-4]",
     address = "tcp://%h:$port",
     keyfile = "$PWD/shared.key",
     topology = "flat",

@@ -11,11 +11,7 @@ need_flux start up topo wreckrun kvs exec ping overlay event keygen
 need ss flock
 
 mkdir -m 700 run
-net=127.$(($$ / 256 % 256)).$(($$ % 256))
-port=$((20000 + ($$ * 20) % 12000))
-while ss -Hltn 2>/dev/null | finds -E ":($(seq -s '|' $port $((port + 1)))) "; do
-    port=$((port + 20))
-done
+port=$(free_ports 2)
 
 # configure KEYFILE SETTING...
 configure() {
@@ -23,7 +19,7 @@ configure() {
     shift
     cat >conf.lua <<END
 session {
-    hosts = "$net.[2-9]",
+    hosts = "$NET.[2-9]",
     address = "tcp://%h:$port",
     keyfile = "$key",
     topology = "kary:2",

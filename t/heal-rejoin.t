@@ -9,15 +9,11 @@
 need_flux start up topo submit wreckrun kvs exec resource
 need ss
 
-net=127.$(($$ / 256 % 256)).$(($$ % 256))
-port=$((20000 + ($$ * 20) % 12000))
-while ss -Hltn 2>/dev/null | finds -E ":($(seq -s '|' $port $((port + 9)))) "; do
-    port=$((port + 20))
-done
+port=$(free_ports 10)
 "$FLUX" keygen shared.key
 cat >conf.lua <<END
 session {
-    hosts = "$net.[2-5]",
+    hosts = "$NET.[2-5]",
     address = "tcp://%h:$port",
     keyfile = "$PWD/shared.key",
     topology = "file:$PWD/shape",

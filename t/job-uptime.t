@@ -17,10 +17,7 @@ booted 100 true 2>/dev/null || skip_all "no time namespaces without more privile
 # shellcheck disable=SC2016 # awk's
 is "$(booted 100 awk '{ print ($1 > 100 * 86400) }' /proc/uptime)" 1 "a host that was booted 100 days ago"
 
-port=$((20000 + ($$ * 20) % 12000))
-while ss -Hltn 2>/dev/null | finds ":$port "; do
-    port=$((port + 1))
-done
+port=$(free_ports 1)
 "$FLUX" keygen key
 cat >conf.lua <<END
 session { hosts = "127.0.0.[2-3]", address = "tcp://%h:$port", keyfile = "$PWD/key" }

@@ -45,6 +45,7 @@
 #     has_hold_points             does this build have them (libutil/holdpoint.h)?
 #     hold_point_arm              the count of FLUX_HOLD_POINT=NAME:N:$TEST_DIR/$HOLD_FILE begins
 #     hold_point_reached PID      has the session come there, or process PID ended before?
+#     free_ports N [FIRST]        print the first of N ports in a row at which nobody listens, at or above FIRST
 #     kvs ARG...                  flux kvs ARG...
 #     job_state_is ID STATE       is the job in this state?
 #     no_active_jobs              have all jobs of the session ended?
@@ -64,7 +65,8 @@
 #
 # Each of ok/exits/fails leaves $status, $out and $err as `run` does, and shows them on failure. Set
 # for the test: $SRCDIR, $BUILDDIR, $FLUX (the built command), $TEST_DIR (its current directory),
-# $TMPDIR (where sessions put their sockets; short, since a socket's path has at most 107 bytes).
+# $TMPDIR (where sessions put their sockets; short, since a socket's path has at most 107 bytes), $NET (127.X.Y: no
+# other test has the addresses of the loopback interface that begin with it).
 
 set -u
 set -o pipefail
@@ -91,6 +93,9 @@ TIME_SCALE=${FLUX_TEST_TIME_SCALE:-1}
 # Nobody waits longer for that, but where something is broken.
 PATIENCE=$((${FLUX_TEST_PATIENCE:-4} * TIME_SCALE))
 SESSION_LIMIT=${SESSION_LIMIT:-60}
+
+# shellcheck disable=SC2034 # for the test to read
+NET=127.$(($$ / 256 % 256)).$(($$ % 256))
 
 # A session or launcher around the test must not be taken for the test's own.
 unset FLUX_URI XDG_RUNTIME_DIR
@@ -349,6 +354,15 @@ finds() {
     local input
     input=$(tr -d '\0')
     grep -q "$@" <<<"$input"
+}
+
+# Below the ports that the kernel gives to whoever connects (ip_local_port_range).
+free_ports() {
+    local first=${2:-$((20000 + ($$ * 20) % 12000))}
+    while ss -Hltn 2>/dev/null | finds -E ":($(seq -s '|' "$first" $((first + $1 - 1)))) "; do
+        first=$((first + 20))
+    done
+    echo "$first"
 }
 
 start_bg() {

@@ -10,16 +10,12 @@ need_flux start up keygen live
 need ss
 
 mkdir -m 700 run foreign
-net=127.$(($$ / 256 % 256)).$(($$ % 256))
-port=$((20000 + ($$ * 20) % 12000))
-while ss -Hltn 2>/dev/null | finds -E ":($(seq -s '|' $port $((port + 3)))) "; do
-    port=$((port + 20))
-done
+port=$(free_ports 4)
 "$FLUX" keygen shared.key
 "$FLUX" keygen foreign.key
 cat >conf.lua <<END
 session {
-    hosts = "$net.[2-4]",
+    hosts = "$NET.[2-4]",
     address = "tcp://%h:$port",
     keyfile = "$PWD/shared.key",
     topology = "flat",

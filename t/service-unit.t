@@ -6,10 +6,7 @@
 need_flux start submit wreck jobs up resource wreckrun shutdown
 need ss hostname
 
-port=$((20000 + ($$ * 20) % 12000))
-while ss -Hltn 2>/dev/null | finds -E ":($port|$((port + 1))) "; do
-    port=$((port + 2))
-done
+port=$(free_ports 2)
 mkdir -p etc/flux state/flux
 cat >etc/flux/session.lua <<END
 session {
@@ -68,9 +65,8 @@ end
 is $? "$good" "... and ends like it"
 # --- a session on three hosts: the unit is on each ---
 
-net=127.$(($$ / 256 % 256)).$(($$ % 256))
 cat >etc/flux/session.lua <<END
-session { hosts = "$net.[2-4]", address = "tcp://%h:$port", curve = false, topology = "kary:16" }
+session { hosts = "$NET.[2-4]", address = "tcp://%h:$port", curve = false, topology = "kary:16" }
 END
 # As systemd does it; on one machine the name of the host does not tell the rank.
 host_begin() { # RANK

@@ -33,7 +33,7 @@ ends content.hash=md6 "md6"
 exits 2 "the broker itself refuses it, too" "$BUILDDIR/src/broker/flux-broker" --set=foo=bar true
 like "$err" "there is no setting 'foo'" "... with the same sentence"
 
-port=$((20000 + ($$ * 20) % 12000))
+port=$(free_ports 1)
 config() {
     printf 'local n = 1\nsession {\n  hosts = "%s", address = "tcp://127.0.0.1:%d",\n  %s\n}\n' \
         "$(hostname)" "$port" "$1" >config.lua
