@@ -9,14 +9,15 @@ need srun slurmctld slurmd munged
 . "$SRCDIR/t/slurm.sh"
 
 M=--set=modules=log
-slurm_start <<END
+slurm_up() {
+    sinfo -h -o %T 2>/dev/null | finds -E 'idle|mixed'
+}
+slurm_start slurm_up slurmd <<END
 SelectTypeParameters=CR_Core
 ReturnToService=2
 NodeName=$slurm_host NodeAddr=127.0.0.1 CPUs=$(nproc) RealMemory=100 State=UNKNOWN
 PartitionName=all Nodes=$slurm_host Default=YES State=UP OverSubscribe=YES
 END
-slurm_daemon slurmd -D
-wait_until 20 sh -c "sinfo -h -o %T | grep -qE 'idle|mixed'" || slurm_give_up "slurmd does not start here"
 
 srun_start() {
     local n=$1

@@ -1,8 +1,9 @@
 # shellcheck shell=bash
 # A private Slurm on the loopback interface, for tests that have read t/lib.sh.  It needs root.
 #
-# The test puts its own files into $slurm, calls slurm_start with its own lines of slurm.conf on
-# standard input, and starts what else it needs (slurm_daemon slurmd -D).
+# The test puts its own files into $slurm, and calls slurm_start READY [DAEMON...] with its own lines
+# of slurm.conf on standard input: that starts slurmctld and these daemons, and returns when the
+# command READY succeeds.  A Slurm that is installed and does not start is a failure.
 
 slurm=$TEST_DIR/slurm
 mkdir -p "$slurm/munge" "$slurm/state" "$slurm/spool"
@@ -13,25 +14,20 @@ slurm_daemons=()
 
 slurm_stop() {
     local pid
+    [ ${#slurm_daemons[@]} -gt 0 ] || return 0
     for pid in "${slurm_daemons[@]}"; do
         kill "$pid" 2>/dev/null
     done
     # Once one of them did not end in ten minutes.
     wait_until 5 all_dead "${slurm_daemons[@]}" || kill -KILL "${slurm_daemons[@]}" 2>/dev/null
     wait "${slurm_daemons[@]}" 2>/dev/null
-}
-slurm_give_up() { # REASON
-    slurm_stop
-    note "$(tail -n 5 "$slurm"/*.log "$slurm"/*.out 2>/dev/null)"
-    skip_all "$1"
+    slurm_daemons=()
 }
 slurm_daemon() { # COMMAND...
     "$@" >"$slurm/$1.out" 2>&1 &
     slurm_daemons+=($!)
 }
-slurm_start() {
-    # Below the ports that the kernel gives to whoever connects (ip_local_port_range).
-    local port=$((20000 + ($$ * 3) % 12000))
+slurm_conf() { # PORT, of two in a row; LINES
     cat >"$slurm/slurm.conf" <<END
 ClusterName=test
 SlurmctldHost=$slurm_host(127.0.0.1)
@@ -40,8 +36,8 @@ SlurmdUser=root
 AuthType=auth/munge
 AuthInfo=socket=$slurm/munge/socket
 CredType=cred/munge
-SlurmctldPort=$port
-SlurmdPort=$((port + 1))
+SlurmctldPort=$1
+SlurmdPort=$(($1 + 1))
 SlurmctldPidFile=$slurm/slurmctld.pid
 SlurmdPidFile=$slurm/slurmd.pid
 SlurmctldLogFile=$slurm/slurmctld.log
@@ -53,14 +49,45 @@ TaskPlugin=task/none
 SelectType=select/cons_tres
 SchedulerType=sched/builtin
 MpiDefault=none
-$(cat)
+$2
 END
+}
+# Is it up, or has one of its daemons ended?
+slurm_settled() { # READY
+    local pid
+    "$1" && return
+    for pid in "${slurm_daemons[@]}"; do
+        ! all_dead "$pid" || return 0
+    done
+    return 1
+}
+slurm_start() { # READY [DAEMON...]
+    local ready=$1 port lines daemon try
+    shift
+    lines=$(cat)
     touch "$slurm/cgroup.conf"
     export SLURM_CONF=$slurm/slurm.conf
     head -c 128 /dev/urandom >"$slurm/munge/key"
     chmod 600 "$slurm/munge/key"
-    slurm_daemon munged -F --force --key-file="$slurm/munge/key" --socket="$slurm/munge/socket" \
-        --pid-file="$slurm/munge/pid" --log-file="$slurm/munge/log" --seed-file="$slurm/munge/seed"
-    wait_until 5 test -S "$slurm/munge/socket" || slurm_give_up "munged does not start here"
-    slurm_daemon slurmctld -D -i
+    port=$(free_ports 2)
+    for ((try = 0; try < 5; try++)); do
+        slurm_conf "$port" "$lines"
+        slurm_daemon munged -F --force --key-file="$slurm/munge/key" --socket="$slurm/munge/socket" \
+            --pid-file="$slurm/munge/pid" --log-file="$slurm/munge/log" --seed-file="$slurm/munge/seed"
+        wait_until 10 test -S "$slurm/munge/socket" || break
+        slurm_daemon slurmctld -D -i
+        for daemon in "$@"; do
+            slurm_daemon "$daemon" -D
+        done
+        wait_until 30 slurm_settled "$ready"
+        ! "$ready" || return 0
+        slurm_stop
+        # Another test may have taken a port that was free.
+        cat "$slurm"/*.log "$slurm"/*.out 2>/dev/null | finds "Address already in use" || break
+        rm -f "$slurm"/*.log "$slurm"/*.out
+        port=$(free_ports 2 $((port + 20)))
+    done
+    slurm_stop
+    note "$(tail -n 5 "$slurm"/*.log "$slurm"/*.out 2>/dev/null)"
+    bail "Slurm does not start here"
 }

@@ -23,15 +23,14 @@ SwitchName=p0 Switches=s[0-1]
 SwitchName=p1 switches=s2,s3
 SwitchName=top Switches=p[0-1]
 END
-slurm_start <<'END'
+slurm_up() {
+    scontrol show topology >"$TEST_DIR/slurm-topology" 2>/dev/null && grep -q SwitchName "$TEST_DIR/slurm-topology"
+}
+slurm_start slurm_up <<'END'
 TopologyPlugin=topology/tree
 NodeName=n[0-11] NodeAddr=127.0.0.1 CPUs=2 RealMemory=100 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES State=UP
 END
-slurm_up() {
-    scontrol show topology >"$TEST_DIR/slurm-topology" 2>/dev/null && grep -q SwitchName "$TEST_DIR/slurm-topology"
-}
-wait_until 20 slurm_up || slurm_give_up "slurmctld does not start here"
 slurm_stop
 
 # Numbers of the nodes n0... of a hostlist, with blanks between them.
