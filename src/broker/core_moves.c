@@ -6,7 +6,8 @@
  *
  * Tree: this file keeps a tree with the ranks that have moved beside the shape (overlay_tree()).
  * Each broker changes its own tree when it takes over a child, or gives it back, when a broker
- * below it reports a move, and when the event overlay.moved arrives.  The root, which publishes
+ * below it reports a move, and when the event overlay.moved arrives.  What an orphan says of other
+ * ranks is a guess (moves_guess()), until a move of theirs is known.  The root, which publishes
  * that event, puts a rank back into its place in the shape when the rank is lost or leaves; a guest
  * only when no orphan is below it any longer.
  *

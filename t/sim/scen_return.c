@@ -281,23 +281,38 @@ static void enter_across(struct returns *rs, const idset_t *victims, unsigned ro
     idset_destroy(ranks);
 }
 
-/* Rank 0 knows the parent and the address of each that lives. */
-static void expect_map(sim_t *s)
+/* Return a rank that lives, and whose parent or address is another one in the session map; or the
+ * size of the session. */
+static uint32_t differs(const sim_t *s)
 {
     const sessmap_t *m = core_map(s->nodes[0].core);
+    uint32_t r;
 
-    for (uint32_t r = 0; r < s->cfg.size && !s->failed; r++) {
+    for (r = 0; r < s->cfg.size; r++) {
         const struct node *n = &s->nodes[r];
         const char *address = sessmap_address(m, r);
 
-        if (!sim_alive(s, r))
-            continue;
-        if (!address || strcmp(address, n->address) != 0)
-            sim_fail(s, "rank %u is at %s, and %s in the session map", r, n->address,
-                     address ? address : "nowhere");
-        else if (r > 0 && sessmap_parent(m, r) != sim_parent(n)->rank)
-            sim_fail(s, "rank %u is below rank %u, and below rank %u in the session map", r,
-                     sim_parent(n)->rank, sessmap_parent(m, r));
+        if (sim_alive(s, r) && (!address || strcmp(address, n->address) != 0 ||
+                                (r > 0 && sessmap_parent(m, r) != sim_parent(n)->rank)))
+            break;
+    }
+    return r;
+}
+
+/* Rank 0 knows the parent and the address of each that lives, when reports of moves that were under
+ * way have arrived. */
+static void expect_map(sim_t *s)
+{
+    const sessmap_t *m = core_map(s->nodes[0].core);
+    int64_t limit = sim_now(s) + 60 * SIM_S;
+    uint32_t r;
+
+    while (!s->failed && (r = differs(s)) < s->cfg.size) {
+        if (sim_now(s) > limit)
+            sim_fail(s, "rank %u is at %s, below rank %u; in the session map it is at %s, below %u",
+                     r, s->nodes[r].address, r > 0 ? sim_parent(&s->nodes[r])->rank : 0,
+                     sessmap_address(m, r) ? sessmap_address(m, r) : "?", sessmap_parent(m, r));
+        sim_run_for(s, SIM_S / 10);
     }
 }
 
