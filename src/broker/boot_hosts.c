@@ -11,12 +11,15 @@
  *     if it leads here: its broker is started through ssh.
  *  3. A rank beyond the list has no host until one is added, to which no other rank belongs then.
  *     Names are compared as they are written.
+ *  4. Once a host has been added, `ranks` has the name of each host, and its first rank: no host is
+ *     compared with all others.
  *
  * Failure: a list without this host is refused, since the initial program, its input and its
  * output belong to the host on which rank 0 runs.
  */
 #include "config.h"
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,12 +29,15 @@
 #include "boot_hosts.h"
 #include "boot_private.h"
 #include "libidset/hostlist.h"
+#include "libutil/hmap.h"
 
 struct boot_hosts {
     char **names; /* NULL: the rank has no host */
     uint32_t size;
     uint32_t listed;
-    bool several; /* more than one host */
+    uint32_t vacant; /* all added ranks below this one have a host */
+    hmap_t *ranks;   /* name -> first rank + 1; NULL until a host is added */
+    bool several;    /* more than one host */
 };
 
 static bool is_address(const char *name)
@@ -132,6 +138,7 @@ void boot_hosts_destroy(boot_hosts_t *h)
     for (uint32_t i = 0; i < h->size; i++)
         free(h->names[i]);
     free(h->names);
+    hmap_destroy(h->ranks);
     free(h);
     errno = saved;
 }
@@ -154,54 +161,112 @@ int boot_hosts_reserve(boot_hosts_t *h, uint32_t size, errmsg_t *err)
     return 0;
 }
 
-/* -1 with an error message: this is not the name of one host, or that has a rank. */
-static int check_new(const boot_hosts_t *h, const char *host, uint32_t *rank, errmsg_t *err)
+struct key {
+    char text[HOSTLIST_NAME_MAX + 1];
+};
+
+/* Case does not matter.  The name has at most HOSTLIST_NAME_MAX bytes. */
+static struct key key_of(const char *name)
 {
+    struct key key = {""};
+
+    for (size_t i = 0; name[i] && i < HOSTLIST_NAME_MAX; i++)
+        key.text[i] = (char)tolower((unsigned char)name[i]);
+    return key;
+}
+
+static int note(boot_hosts_t *h, uint32_t rank)
+{
+    struct key key = key_of(h->names[rank]);
+
+    return hmap_get(h->ranks, key.text)
+               ? 0
+               : hmap_put(h->ranks, key.text, (void *)(uintptr_t)(rank + 1));
+}
+
+/* A session to which no host is added does without the map. */
+static int make_map(boot_hosts_t *h)
+{
+    int rc;
+
+    if (h->ranks)
+        return 0;
+    rc = (h->ranks = hmap_create_str(NULL)) ? 0 : -1;
+    for (uint32_t rank = 0; rc == 0 && rank < h->size; rank++) {
+        if (h->names[rank])
+            rc = note(h, rank);
+    }
+    if (rc < 0) {
+        hmap_destroy(h->ranks);
+        h->ranks = NULL;
+    }
+    return rc;
+}
+
+/* -1 with an error message: this is not the name of one host, or that has a rank. */
+static int check_new(boot_hosts_t *h, const char *host, uint32_t *rank, errmsg_t *err)
+{
+    struct key key;
+    uintptr_t known;
     size_t count = 0;
 
     /* The name becomes an argument of ssh. */
     if (hostlist_check(host, &count, err) < 0 || count != 1 || strpbrk(host, "[], \n") ||
         host[0] == '-')
         return errmsg_fail(err, EINVAL, "'%.64s' is not the name of a host", host);
-    for (*rank = 0; *rank < h->size; ++*rank) {
-        if (h->names[*rank] && strcasecmp(h->names[*rank], host) == 0)
-            return errmsg_fail(err, EEXIST, "host %.64s is rank %u of the session already", host,
-                               *rank);
-    }
-    return 0;
+    if (make_map(h) < 0)
+        return errmsg_fail(err, ENOMEM, "out of memory for host %.64s", host);
+    key = key_of(host);
+    if ((known = (uintptr_t)hmap_get(h->ranks, key.text)) == 0)
+        return 0;
+    *rank = (uint32_t)(known - 1);
+    return errmsg_fail(err, EEXIST, "host %.64s is rank %u of the session already", host, *rank);
+}
+
+static int place(boot_hosts_t *h, uint32_t rank, const char *host, errmsg_t *err)
+{
+    if ((h->names[rank] = strdup(host)) && note(h, rank) == 0)
+        return 0;
+    free(h->names[rank]);
+    h->names[rank] = NULL;
+    return errmsg_fail(err, ENOMEM, "out of memory for host %.64s", host);
 }
 
 int boot_hosts_put(boot_hosts_t *h, uint32_t rank, const char *host, errmsg_t *err)
 {
     uint32_t other;
 
-    if (check_new(h, host, &other, err) < 0)
-        return -1;
-    if (!(h->names[rank] = strdup(host)))
-        return errmsg_fail(err, ENOMEM, "out of memory for host %.64s", host);
-    return 0;
+    return check_new(h, host, &other, err) < 0 ? -1 : place(h, rank, host, err);
 }
 
 int boot_hosts_add(boot_hosts_t *h, const char *host, uint32_t *rank, errmsg_t *err)
 {
     if (check_new(h, host, rank, err) < 0)
         return -1;
-    for (*rank = h->listed; *rank < h->size && h->names[*rank]; ++*rank)
-        ;
+    if (h->vacant < h->listed)
+        h->vacant = h->listed;
+    while (h->vacant < h->size && h->names[h->vacant])
+        h->vacant++;
+    *rank = h->vacant;
     if (*rank == h->size)
         return errmsg_fail(err, ENOSPC,
                            "host %.64s cannot be added: all %u ranks of the session have a host "
                            "(flux start --size, or session.size of the configuration file)",
                            host, h->size);
-    if (!(h->names[*rank] = strdup(host)))
-        return errmsg_fail(err, ENOMEM, "out of memory for host %.64s", host);
-    return 0;
+    return place(h, *rank, host, err);
 }
 
 void boot_hosts_remove(boot_hosts_t *h, uint32_t rank)
 {
+    if (h->names[rank] && h->ranks) {
+        struct key key = key_of(h->names[rank]);
+
+        (void)hmap_del(h->ranks, key.text);
+    }
     free(h->names[rank]);
     h->names[rank] = NULL;
+    if (rank < h->vacant)
+        h->vacant = rank;
 }
 
 uint32_t boot_hosts_size(const boot_hosts_t *h)

@@ -32,7 +32,8 @@ int boot_hosts_reserve(boot_hosts_t *h, uint32_t size, errmsg_t *err);
 int boot_hosts_add(boot_hosts_t *h, const char *host, uint32_t *rank, errmsg_t *err);
 /* Give this rank, which has no host, this one.  Otherwise as boot_hosts_add(). */
 int boot_hosts_put(boot_hosts_t *h, uint32_t rank, const char *host, errmsg_t *err);
-void boot_hosts_remove(boot_hosts_t *h, uint32_t rank); /* it has no host any more */
+/* This rank, to which a host was added, has none any more. */
+void boot_hosts_remove(boot_hosts_t *h, uint32_t rank);
 
 uint32_t boot_hosts_size(const boot_hosts_t *h);
 uint32_t boot_hosts_listed(const boot_hosts_t *h); /* ranks that have had a host from the start */

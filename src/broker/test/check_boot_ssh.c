@@ -167,6 +167,39 @@ START_TEST(test_roster)
 }
 END_TEST
 
+/* No host is compared with all others. */
+START_TEST(test_roster_large)
+{
+    char dir[] = "/tmp/roster.XXXXXX", path[64];
+    errmsg_t err = {""};
+    hostlist_t *list = hostlist_parse("a,b", &err);
+    boot_hosts_t *h = boot_hosts_list(list, &err);
+    boot_roster_t *r;
+    uint32_t rank;
+    FILE *f;
+
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/hosts", dir);
+    ck_assert_ptr_nonnull(f = fopen(path, "w"));
+    for (rank = 2; rank < BOOT_HOSTS_MAX - 1; rank++)
+        fprintf(f, "%u node%u\n", rank, rank);
+    fclose(f);
+    ck_assert_int_eq(boot_hosts_reserve(h, BOOT_HOSTS_MAX, &err), 0);
+    ck_assert_ptr_nonnull(r = boot_roster_create(h, dir, &err));
+    ck_assert_int_eq(boot_roster_admit(r, 60000, "node60000", &err), 0);
+    ck_assert_int_eq(boot_roster_add(r, "NODE60000", &rank, &err), -1);
+    ck_assert_int_eq(errno, EEXIST);
+    ck_assert_uint_eq(rank, 60000);
+    ck_assert_int_eq(boot_roster_add(r, "last", &rank, &err), 0);
+    ck_assert_uint_eq(rank, BOOT_HOSTS_MAX - 1);
+    boot_roster_destroy(r);
+    boot_hosts_destroy(h);
+    hostlist_destroy(list);
+    unlink(path);
+    rmdir(dir);
+}
+END_TEST
+
 START_TEST(test_hosts)
 {
     boot_hosts_t *h;
@@ -330,6 +363,6 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("boot_ssh", test_hosts, test_added, test_roster, test_frames, test_greeting,
-              test_args, test_explain);
+    RUN_SUITE("boot_ssh", test_hosts, test_added, test_roster, test_roster_large, test_frames,
+              test_greeting, test_args, test_explain);
 }
