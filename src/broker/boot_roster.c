@@ -71,26 +71,35 @@ static int take_line(boot_roster_t *r, char *text, unsigned line, errmsg_t *err)
     return 0;
 }
 
+/* Take the text of the file, which is overwritten. */
+static int take_text(boot_roster_t *r, char *text, size_t len, errmsg_t *err)
+{
+    unsigned line = 1;
+    char *end;
+
+    for (char *s = text; s < text + len; s = end + 1, line++) {
+        if (!(end = memchr(s, '\n', (size_t)(text + len - s))))
+            return errmsg_fail(err, EINVAL, "%s:%u: the line has no end", r->path, line);
+        if (memchr(s, '\0', (size_t)(end - s)))
+            return errmsg_fail(err, EINVAL, "%s:%u: there is a zero byte", r->path, line);
+        *end = '\0';
+        if (take_line(r, s, line, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int load(boot_roster_t *r, errmsg_t *err)
 {
-    unsigned line = 0;
-    char *data, *s, *end;
+    char *data;
     size_t len;
-    int rc = 0;
+    int rc;
 
     if (file_read_all(r->path, FILE_MAX, &data, &len) < 0)
         return errno == ENOENT
                    ? 0
                    : errmsg_fail(err, errno, "%s cannot be read: %s", r->path, strerror(errno));
-    for (s = data; rc == 0 && s < data + len; s = end + 1) {
-        line++;
-        if (!(end = memchr(s, '\n', (size_t)(data + len - s))))
-            rc = errmsg_fail(err, EINVAL, "%s:%u: the line has no end", r->path, line);
-        else {
-            *end = '\0';
-            rc = take_line(r, s, line, err);
-        }
-    }
+    rc = take_text(r, data, len, err);
     free(data);
     return rc;
 }
@@ -115,11 +124,10 @@ static int write_file(const char *path, const char *tmp, const char *text, size_
     return -1;
 }
 
-/* Write all hosts that were added. */
-static int save(const boot_roster_t *r)
+/* The text of the file.  NULL with ENOMEM. */
+static strbuf_t *make_text(const boot_roster_t *r)
 {
     strbuf_t *sb = strbuf_create(0);
-    char tmp[4096];
     int rc = sb ? 0 : -1;
 
     for (uint32_t rank = boot_hosts_listed(r->hosts); rc == 0 && rank < boot_hosts_size(r->hosts);
@@ -129,6 +137,20 @@ static int save(const boot_roster_t *r)
         if (host)
             rc = strbuf_addf(sb, "%u %s\n", rank, host);
     }
+    if (rc < 0) {
+        strbuf_destroy(sb);
+        errno = ENOMEM;
+        return NULL;
+    }
+    return sb;
+}
+
+static int save(const boot_roster_t *r)
+{
+    strbuf_t *sb = make_text(r);
+    char tmp[4096];
+    int rc = sb ? 0 : -1;
+
     if (rc == 0 && snprintf(tmp, sizeof(tmp), "%s.new", r->path) >= (int)sizeof(tmp)) {
         errno = ENAMETOOLONG;
         rc = -1;

@@ -143,22 +143,29 @@ START_TEST(test_roster)
     ck_assert_str_eq(text, "2 c\n3 d\n");
     fclose(f);
 
-    static const char *const bad[][2] = {
-        {"2 c", ":1: the line has no end"},
-        {"2\n", ":1: expected 'RANK HOST'"},
-        {"2 c\n4 d\n", ":2: host d was added as rank 4, but the session has ranks 0 to 3"},
-        {"1 c\n", ":1: host c was added as rank 1, but session.hosts has b in its place"},
-        {"2 a\n", ":1: host a is rank 0 of the session already"},
-        {"2 -x\n", ":1: '-x' is not the name of a host"}};
+#define TEXT(s) s, sizeof(s) - 1
+    static const struct {
+        const char *text;
+        size_t len;
+        const char *why;
+    } bad[] = {
+        {TEXT("2 c"), ":1: the line has no end"},
+        {TEXT("2\n"), ":1: expected 'RANK HOST'"},
+        {TEXT("2 c\0d\n"), ":1: there is a zero byte"},
+        {TEXT("2 c\n4 d\n"), ":2: host d was added as rank 4, but the session has ranks 0 to 3"},
+        {TEXT("1 c\n"), ":1: host c was added as rank 1, but session.hosts has b in its place"},
+        {TEXT("2 a\n"), ":1: host a is rank 0 of the session already"},
+        {TEXT("2 c\n3 C\n"), ":2: host C is rank 2 of the session already"},
+        {TEXT("2 -x\n"), ":1: '-x' is not the name of a host"}};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         ck_assert_ptr_nonnull(f = fopen(path, "w"));
-        fputs(bad[i][0], f);
+        ck_assert_uint_eq(fwrite(bad[i].text, 1, bad[i].len, f), bad[i].len);
         fclose(f);
         ck_assert_ptr_nonnull(h = boot_hosts_list(list, &err));
         ck_assert_int_eq(boot_hosts_reserve(h, 4, &err), 0);
         ck_assert_ptr_null(boot_roster_create(h, dir, &err));
         ck_assert_int_eq(errno, EINVAL);
-        ck_assert_msg(strstr(err.text, bad[i][1]) != NULL, "%s", err.text);
+        ck_assert_msg(strstr(err.text, bad[i].why) != NULL, "%s", err.text);
         boot_hosts_destroy(h);
     }
     unlink(path);
