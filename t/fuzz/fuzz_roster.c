@@ -1,7 +1,7 @@
 /* fuzz_roster.c - bytes as the file of hosts that were added to a session (broker/boot_roster.c).
  *
- * The first byte is the number of ranks that have no host yet.  What is refused must say where; what
- * was read is written so that it is read again as it was.
+ * The first byte is the number of ranks that have no host yet.  What is refused must say where;
+ * what was read is written so that it is read again as it was.
  */
 #include "config.h"
 #include <errno.h>
