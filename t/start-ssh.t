@@ -87,14 +87,14 @@ exit 42
 END
 echo typed >input
 exits 42 "a session of four hosts, and its exit code" \
-    start --hosts='127.0.0.[1-4]' --ssh --set=user.secret=s3 --set=link.transport=zmq sh look <input
+    start --hosts='127.0.0.[1-4]' --ssh --set=user.secret=only-here --set=link.transport=zmq sh look <input
 like "$out" "0-3" "all are up"
-is "$(grep -c '^s3$' <<<"$out")" 5 "attributes reach all brokers"
+is "$(grep -c '^only-here$' <<<"$out")" 5 "attributes reach all brokers"
 is "$(grep '^127' <<<"$out" | tr '\n' ' ')" "127.0.0.1 127.0.0.2 127.0.0.3 127.0.0.4 " \
     "a broker listens at the address that names its host"
 is "$(grep -c '^ssh .* 127.0.0.[234] exec .*/flux-broker. --remote$' <<<"$out")" 3 \
     "ssh runs flux-broker, with no settings on its command line"
-unlike "$(grep '^ssh' <<<"$out")" "s3|127.0.0.1" "... which are known to nobody else"
+unlike "$(grep '^ssh' <<<"$out")" "only-here|127.0.0.1" "... which are known to nobody else"
 is "$(tail -n 1 <<<"$out")" typed "the command has standard input"
 is "$err" "" "and nothing is said"
 
@@ -244,7 +244,7 @@ until "$FLUX" overlay add 127.0.0.2 2>&1 | tee said | grep ended; do sleep 0.1; 
 exit 42
 END
 FLUX_SSH="ssh -F $TEST_DIR/partly" exits 42 "hosts are added to a session that runs" \
-    start --hosts='127.0.0.[1-2]' --size=5 --topology=kary:2 --set=user.secret=s3 sh grow
+    start --hosts='127.0.0.[1-2]' --size=5 --topology=kary:2 --set=user.secret=only-here sh grow
 like "$out" "^2 of 5 up: 0-1; absent: 2-4"$'\n' "it begins with those that are listed"
 like "$err" "overlay add: host 127.0.0.4 cannot be reached: ssh: connect to host 127.0.0.4 port 1: Connection refused" \
     "a host that cannot be reached is refused with the reason"
@@ -256,7 +256,7 @@ like "$out" "rank 2 on host 127.0.0.3 is up" "others join"
 like "$out" "rank 3 on host 127.0.0.4 is up" "... two at once"
 like "$out" $'\n *2 +up +0 +1 +1\n *3 +up +1 +2 +1\n *4 +absent' "at their places in the tree"
 is "$(grep -c "ring:2 > 3" <<<"$out")" 2 "and on the ring, also when one has been started again"
-like "$out" $'\n127.0.0.4\ns3\n' "with the settings of the session"
+like "$out" $'\n127.0.0.4\nonly-here\n' "with the settings of the session"
 like "$out" "rank 4 on host localhost is up" "also when another rank is asked"
 like "$err" "overlay add: host 127.0.0.5 cannot be added: all 5 ranks of the session have a host" "until all ranks have one"
 like "$out" $'\n5 of 5 up: 0-4\n' "all are up"
