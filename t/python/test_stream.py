@@ -623,6 +623,9 @@ class StreamTest(Case):
                 errno.EINVAL, "^stream 'py.wr' cannot be opened: 'air' is not a transport",
                 call, "py.wr", transport="air"
             )
+            self.refuses(
+                errno.EINVAL, "^stream 'py.wr': .*none.lua", call, "py.wr", transforms="/none.lua"
+            )
         self.refuses(errno.EINVAL, "^stream 'py.wr': .* evict", open_writer, "py.wr", evict=-1)
         self.refuses(
             errno.ETIMEDOUT, "^stream 'py.wr': 0 of 1 readers have come",

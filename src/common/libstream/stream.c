@@ -71,6 +71,15 @@ static int start_check(const char *name, const char *start, errmsg_t *err)
                        start);
 }
 
+static int writer_chain(flux_stream_t *s, const char *transforms, errmsg_t *err)
+{
+    errmsg_t why;
+
+    if ((s->chain = stream_chain_parse(transforms, &why)))
+        return 0;
+    return errmsg_fail(err, errno, "stream '%s': %s", s->name, why.text);
+}
+
 flux_stream_t *flux_stream_open(flux_t *h, const char *name, enum flux_stream_mode mode,
                                 const struct flux_stream_opts *opts, errmsg_t *err)
 {
@@ -105,8 +114,7 @@ flux_stream_t *flux_stream_open(flux_t *h, const char *name, enum flux_stream_mo
     s->launched = launched;
     rc = !own.transforms || !*own.transforms ? 0
          : mode == FLUX_STREAM_READ          ? stream_view_create(s, own.transforms, err)
-         : (s->chain = stream_chain_parse(own.transforms, err)) ? 0
-                                                                : -1;
+                                             : writer_chain(s, own.transforms, err);
     if (rc == 0)
         rc = (mode == FLUX_STREAM_WRITE ? stream_writer_open : stream_reader_open)(s, &own, err);
     if (rc == 0 && mode == FLUX_STREAM_READ && own.join)
