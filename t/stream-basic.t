@@ -32,7 +32,7 @@ is "$status/$(grep -c '^heat ' <<<"$out")" 0/2 "flux stream stat prints a line e
 exits 1 "another writer of the same rank" "$PEER" write heat 1 0 2
 like "$out" "is being written already: it has a writer of rank 0; wait .*'flux stream rm'" "is refused, with what to do"
 exits 1 "a writer of another group" "$PEER" write heat 1 0 3
-like "$out" "has 2 writers" "is refused"
+like "$out" "written by a group of size 2" "is refused"
 exits 1 "a writer of a group that is too large" "$PEER" write many 1 0 65537
 like "$out" "at most 65536 writers" "is refused"
 go w0
