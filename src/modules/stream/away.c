@@ -13,21 +13,35 @@
  *                        gets lost                           rank was lost, or AWAY_MAX seconds
  *                                                            have passed: removed
  *
+ * A member that is away while its stream is removed cannot be notified of that.  Its request is kept
+ * as that of a member would be, and when it comes again, it is answered with the removal.
+ *
  * Invariants:
- *  1. ctx.away holds the members that are away, in the order in which their time ends.
+ *  1. ctx.away holds the members that are away, and the requests of those that were, in the order in
+ *     which their time ends.
  *
  * Failure: a notice that a client has ended, and that was on its way through the dead broker, is
  * lost.  Its members are removed after AWAY_MAX seconds.  A process that does not look for messages
- * during this time is removed as well, and joins again when it does.
+ * during this time is removed as well, and joins again when it does.  A removal that there is no
+ * memory to keep is forgotten: the member joins a stream without writers.
  */
 #include "config.h"
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "registry.h"
 
 #define AWAY_MAX 60.
+#define REMOVED "stream '%s' was removed"
+
+/* A member that was away when its stream was removed. */
+struct removed {
+    struct away away;
+    struct ctx *ctx;
+};
 
 static void expire(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
@@ -53,15 +67,17 @@ int away_init(struct ctx *ctx)
     return ctx->away_timer ? 0 : -1;
 }
 
-void away_fini(struct ctx *ctx)
-{
-    flux_watcher_destroy(ctx->away_timer);
-}
-
 static void back(struct away *a)
 {
     list_remove(&a->node);
     a->lost = false;
+}
+
+static void wait_back(struct ctx *ctx, struct away *a)
+{
+    a->lost = true;
+    a->until = flux_now(ctx->h) + AWAY_MAX;
+    list_append(&ctx->away, &a->node);
 }
 
 /* The brokers that are left on the way keep the request until it is answered. */
@@ -72,9 +88,7 @@ static void leave(struct claim *c, void *arg)
 
     away_answer(ctx, a, EHOSTUNREACH, "the way to the sender was lost");
     list_remove(&a->node);
-    a->lost = true;
-    a->until = flux_now(ctx->h) + AWAY_MAX;
-    list_append(&ctx->away, &a->node);
+    wait_back(ctx, a);
 }
 
 void away_sender(struct ctx *ctx, const flux_msg_t *msg)
@@ -128,4 +142,67 @@ void away_over(struct ctx *ctx, struct away *a)
     back(a);
     claim_drop(ctx->claims, &a->claim);
     flux_msg_destroy(a->req);
+}
+
+static void removed_free(struct removed *r)
+{
+    away_over(r->ctx, &r->away);
+    free(r);
+}
+
+static void forgotten(struct claim *c, bool canceled)
+{
+    removed_free(list_entry(list_entry(c, struct away, claim), struct removed, away));
+}
+
+void away_remove(struct ctx *ctx, struct away *a, const char *name)
+{
+    struct removed *r;
+
+    away_answer(ctx, a, ECANCELED, REMOVED, name);
+    if (!a->lost || !(r = calloc(1, sizeof(*r))))
+        return;
+    r->ctx = ctx;
+    if (away_join(ctx, &r->away, a->req, forgotten) < 0)
+        removed_free(r);
+    else
+        wait_back(ctx, &r->away);
+}
+
+struct came {
+    const char *json;
+    struct removed *found;
+};
+
+static void match(struct claim *c, void *arg)
+{
+    struct came *m = arg;
+    struct away *a = list_entry(c, struct away, claim);
+
+    if (c->gone == forgotten && strcmp(flux_msg_json(a->req), m->json) == 0)
+        m->found = list_entry(a, struct removed, away);
+}
+
+bool away_removed(struct ctx *ctx, const flux_msg_t *req, const char *name)
+{
+    struct came m = {flux_msg_json(req), NULL};
+
+    if (!list_empty(&ctx->away))
+        claims_each(ctx->claims, req, match, &m);
+    if (!m.found)
+        return false;
+    flux_respond_error(ctx->h, req, ECANCELED, REMOVED, name);
+    removed_free(m.found);
+    return true;
+}
+
+void away_fini(struct ctx *ctx)
+{
+    if (!ctx->away_timer)
+        return;
+    LIST_FOREACH_SAFE(it, tmp, &ctx->away)
+    {
+        removed_free(list_entry(list_entry(it, struct away, node), struct removed, away));
+    }
+    flux_watcher_destroy(ctx->away_timer);
 }

@@ -272,7 +272,7 @@ void readers_read_cb(flux_t *h, const flux_msg_t *req, void *arg)
                            in.name, PLACE_MAX_LEN, STREAM_TITLE_MAX);
     else if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING))
         flux_respond_error(h, req, EPROTO, "stream.read must be a streaming request");
-    else if ((s = registry_open(ctx, req, in.name))) {
+    else if (!away_removed(ctx, req, in.name) && (s = registry_open(ctx, req, in.name))) {
         if ((r = hmap_get_u64(s->numbers, in.reader)))
             read_again(r, req, &in);
         else if (!(r = reader_create(s, req, &in)))

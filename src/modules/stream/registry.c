@@ -233,12 +233,12 @@ static bool remove_step(struct stream *s)
     if ((n = list_first(&s->readers))) {
         struct reader *r = list_entry(n, struct reader, node);
 
-        away_answer(s->ctx, &r->away, ECANCELED, "stream '%s' was removed", s->name);
+        away_remove(s->ctx, &r->away, s->name);
         readers_free(r);
     } else if ((n = list_first(&s->writers))) {
         struct writer *w = list_entry(n, struct writer, node);
 
-        away_answer(s->ctx, &w->away, ECANCELED, "stream '%s' was removed", s->name);
+        away_remove(s->ctx, &w->away, s->name);
         stream_writer_remove(w, "was removed");
     }
     return n;

@@ -224,6 +224,10 @@ int away_renew(struct ctx *ctx, struct away *a, const flux_msg_t *req);
 /* Answer the request with an error, as the member leaves. */
 void away_answer(struct ctx *ctx, struct away *a, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+/* The stream of a member is removed: answer its request, or when it comes again. */
+void away_remove(struct ctx *ctx, struct away *a, const char *name);
+/* Answer a request that comes again after its stream was removed.  Returns false for any other. */
+bool away_removed(struct ctx *ctx, const flux_msg_t *req, const char *name);
 /* registry_page_send() to a member; one that is away is told everything when it comes back. */
 int away_page_send(struct ctx *ctx, const struct away *a);
 /* The member is freed. */

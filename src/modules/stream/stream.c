@@ -435,7 +435,8 @@ static void write_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
     if (flux_request_decode(h, req, &stream_write_schema, &in, &owner) < 0)
         return;
-    if (write_check(ctx, req, &in) == 0 && (s = registry_open(ctx, req, in.name))) {
+    if (write_check(ctx, req, &in) == 0 && !away_removed(ctx, req, in.name) &&
+        (s = registry_open(ctx, req, in.name))) {
         if (write_again(s, req, &in) || write_fits(s, req, &in) < 0 ||
             write_starts(s, req, &in) < 0)
             ;

@@ -371,6 +371,45 @@ START_TEST(away)
 }
 END_TEST
 
+/* A stream is removed while a writer and readers of it are away: they hear of it when they ask again,
+ * once; a reader that comes later hears nothing of it. */
+START_TEST(away_removed)
+{
+    struct bed *b = bed_create();
+    uint32_t reader, late;
+
+    ck_assert_int_eq(write_stream(b, 1, "s", 0, 1), 0);
+    read_stream(b, 2, "s", "");
+    reader = b->tag;
+    read_stream(b, 3, "s", "");
+    late = b->tag;
+    settle(b);
+    lose_way(b, 1);
+    lose_way(b, 2);
+    lose_way(b, 3);
+    ck_assert_int_eq(ask(b, "stream.remove", 9, 0, "{\"name\":\"s\"}"), -1);
+    settle(b);
+    lose_way(b, 2);
+    ck_assert_int_eq(read_again(b, 2, "s", reader, "h"), ECANCELED);
+    ck_assert_int_eq(write_stream(b, 1, "s", 0, 1), ECANCELED);
+    ck_assert_int_eq(write_stream(b, 1, "s", 0, 1), 0);
+    read_again(b, 2, "s", reader, "h");
+    settle(b);
+    ck_assert_uint_eq(hmap_count(b->peers[b->tag].knows), 1);
+
+    /* One that comes after its time joins what is there now. */
+    b->still.passed = 61.;
+    flux_watcher_fire(b->still.timer);
+    read_again(b, 3, "s", late, "h");
+    settle(b);
+    ck_assert_uint_eq(hmap_count(b->peers[b->tag].knows), 1);
+    lose_way(b, 3);
+    ck_assert_int_eq(ask(b, "stream.remove", 9, 0, "{\"name\":\"s\"}"), -1);
+    settle(b);
+    bed_free(b);
+}
+END_TEST
+
 START_TEST(chance)
 {
     for (unsigned run = 0; run < suite_runs(16); run++) {
@@ -390,5 +429,5 @@ END_TEST
 int main(void)
 {
     RUN_SUITE("stream notices", attached, attached_all, many_writers, many_readers, list_meanwhile,
-              away, chance);
+              away, away_removed, chance);
 }
