@@ -262,6 +262,13 @@ class StreamTest(Case):
                 self.assertEqual(step.pinned(), ["note"] if value else [])
                 self.assertEqual((step.pinned(1), step.epoch), (["mesh"], 2))
             self.assertEqual(step["note"], b"third")
+            # The other one has been there in this epoch, although it has not joined in it.
+            outs[1].close()
+            outs[1] = self.h.stream_writer(name, rank=1, size=2, keep=2, transport=transport)
+            self.assertEqual((outs[0].epoch, outs[1].epoch), (2, 3))
+            for out in outs:
+                out.end_step()
+            self.assertEqual(steps.begin_step(timeout=60).epoch, 3)
         for out in outs:
             out.close()
 

@@ -335,10 +335,10 @@ uint64_t flux_stream_step(const flux_stream_t *s);
 const char *flux_stream_fault(const flux_stream_t *s);
 /* How often the stream was begun, when a writer has joined, or by the step that a reader has: a
  * number that is 1 for the first writers, and rises when one of them is restarted, and takes its
- * rank again, or when writers come after all have left.  Writers that are restarted together have
- * one epoch; the epoch of a step is the largest one of its writers, and never falls from step to
- * step.  It begins with 1 again when the last process, of either side, has left the stream.  0: a
- * reader that has begun no step, or a file. */
+ * rank again, or when writers come after all have left.  Writers that are restarted when all have
+ * ended have one epoch; the epoch of a step is the largest one of its writers, and never falls from
+ * step to step.  It begins with 1 again when the last process, of either side, has left the stream.
+ * 0: a reader that has begun no step, or a file. */
 uint64_t flux_stream_epoch(const flux_stream_t *s);
 
 /* --- reading --- */

@@ -31,8 +31,9 @@
  *     members of groups of readers stay, no step comes before either number that a writer which has
  *     died had counted as needed by a group, or that one which has left has not written: these come
  *     again.
- *  4. No rank joins twice in an epoch.  The epoch rises when a rank would join twice, and when a
- *     group begins, except for the first group.  A writer keeps the epoch in which it has joined.
+ *  4. No rank joins twice in an epoch, and none that was there when the epoch began joins in it.
+ *     The epoch rises when a rank would do so, and when a group begins, except for the first group.
+ *     A writer keeps the epoch in which it has joined.
  *  5. The last response to the request of a writer that does not wait for its turn carries the
  *     present pause, limit and transforms of the stream.  All responses together name the readers
  *     whose policy or switch differs from the state in which they joined, the members of groups
@@ -248,10 +249,12 @@ static int write_starts(struct stream *s, const flux_msg_t *req, const struct st
     return rc;
 }
 
-static void epoch_begin(struct stream *s)
+/* 0; -1 with ENOMEM, and the epoch has begun for other ranks. */
+static int epoch_begin(struct stream *s)
 {
     s->epoch++;
     idset_range_clear(s->taken, 0, IDSET_MAX);
+    return idset_add(s->taken, s->ranks);
 }
 
 /* The first step of a writer that comes after others. */
@@ -266,7 +269,7 @@ static void group_begin(struct stream *s, const struct stream_write *in)
     s->job = in->job;
     s->mixed = false;
     if (idset_count(s->taken) > 0)
-        epoch_begin(s);
+        (void)epoch_begin(s); /* there is no other writer */
     if (begins_anew(in) && idset_count(s->joined) > 0) {
         uint64_t now = (uint64_t)(flux_now(s->ctx->h) * 1e3); /* rises over a reload, too */
 
@@ -308,8 +311,10 @@ static struct writer *writer_create(struct stream *s, const flux_msg_t *req,
     w->task = in->task;
     w->count.step = idset_test(s->joined, in->rank) ? first_step(s) : s->begin;
     w->count.need = w->count.step;
-    if (idset_test(s->taken, in->rank))
-        epoch_begin(s);
+    if (idset_test(s->taken, in->rank) && epoch_begin(s) < 0) {
+        writer_free(w);
+        return NULL;
+    }
     w->at.epoch = w->count.epoch = s->epoch;
     w->at.run = s->run;
     if (idset_set(s->joined, in->rank) < 0 || idset_set(s->taken, in->rank) < 0 ||

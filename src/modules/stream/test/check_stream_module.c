@@ -174,7 +174,7 @@ START_TEST(epochs)
         uint32_t client; /* client that leaves first; 0: none */
         uint32_t rank;   /* rank that joins then */
         unsigned epoch;
-    } joins[] = {{0, 0, 1}, {0, 1, 1}, {0, 2, 1}, {1, 0, 2}, {2, 1, 2}, {1, 0, 3}, {3, 2, 3}};
+    } joins[] = {{0, 0, 1}, {0, 1, 1}, {0, 2, 1}, {1, 0, 2}, {2, 1, 3}, {1, 0, 4}, {3, 2, 5}};
     struct bed *b = bed_create();
     char json[200];
 
