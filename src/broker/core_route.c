@@ -457,7 +457,8 @@ static struct peer *next_hop(core_t *c, uint32_t nodeid)
 
 /* Returns whether a rank without a way to it here may be pending at a broker above: a lost rank
  * above it was put back into its place below this broker, and it has never been here.  A request
- * that the parent has sent is not returned to it. */
+ * that the parent has sent is not returned to it, and one that a child has sent for this reason not
+ * to the child. */
 static bool may_wait_above(const core_t *c, uint32_t nodeid, const struct peer *from)
 {
     return heal_now(c) && !core_is_root(c) && !c->parent->lost && from != c->parent &&
@@ -549,7 +550,8 @@ static void route(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *
         flux_msg_destroy(msg);
         return;
     }
-    if (!(flags & FLUX_MSGF_RING) && p && !p->lost && !p->gone && !p->absent) {
+    if (!(flags & FLUX_MSGF_RING) && p && !p->lost && !p->gone && !p->absent &&
+        !(p == from_peer && may_wait_above(c, nodeid, from_peer))) {
         forward(c, p, msg, from_ep, from_peer);
         return;
     }

@@ -424,11 +424,50 @@ START_TEST(cut_off)
 }
 END_TEST
 
+/* Rank 4 was below rank 1, and is lost: rank 1 waits for rank 5, while the place of rank 4 is below
+ * rank 3 again.  A request of rank 3 for rank 5 waits at rank 1, and does not come back. */
+START_TEST(waits_above)
+{
+    struct cluster *cl = cl_up(6, "chain");
+    struct party *m = module(cl, 5, "low"), *c;
+
+    cl_kill(cl, 3);
+    cl_kill(cl, 2);
+    cl_sleep(cl, TIMEOUT + 1.);
+    ck_assert_uint_eq(cl->nodes[4].parent, 1);
+    start_again(cl, 2);
+    start_again(cl, 3);
+    cl_sleep(cl, 1.);
+    ck_assert_int_eq(core_state(cl->nodes[3].core), CORE_RUN);
+    c = client(cl, 3);
+    cl->nodes[4].dead = true;
+    core_peer_lost(cl->nodes[1].core, CORE_TREE, 4, "killed"); /* rank 5 notices it later */
+    cl_pump(cl);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "4");
+    ck_assert_uint_eq(parent_of(cl, 2, 4), 3);
+    ask(c, "low.it", 5);
+    cl_pump(cl);
+    ck_assert_uint_eq(c->n, 0);
+    core_peer_lost(cl->nodes[5].core, CORE_TREE, 4, "killed");
+    cl_sleep(cl, 1.);
+    ck_assert_uint_eq(cl->nodes[5].parent, 1);
+    ck_assert_uint_eq(m->n, 1);
+    answer(m, 0, 0, 0, "1");
+    cl_pump(cl);
+    expect_answer(c, 1, 0, NULL);
+    ck_assert_uint_eq(cl_inflight(cl), 0);
+    cl_free(cl);
+    party_free(m);
+    party_free(c);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
-        one,     idempotent, idempotent_large, held_for_the_dead, noticed_late, closed_first,
-        in_vain, root_dies,  leave_idempotent, leave_closed,      named_late,   cut_off};
+        one,          idempotent, idempotent_large, held_for_the_dead, noticed_late,
+        closed_first, in_vain,    root_dies,        leave_idempotent,  leave_closed,
+        named_late,   cut_off,    waits_above};
     TCase *tc = tcase_create("core_requests");
 
     tcase_set_timeout(tc, 60);
