@@ -233,8 +233,8 @@ is "$last" "0-59 60 the end " "a reader that is in no group sees each step"
 wait "${pid[r0]}" "${pid[r2]}" "${pid[r3]}"
 is "$(sort -k 2 -n r0.out r2.out r3.out | grep ^step)" "$(seq -f 'step %g' 0 59)" \
     "each step was done by one member, also those of members that were killed"
-exits 1 "a key without a group" "$FLUX" stream cat --key=n x
-like "$err" "a key is for the members of a group" "is refused"
+exits 2 "a key without a group" "$FLUX" stream cat --key=n x
+like "$err" "--key and --by need --group" "is refused"
 peer w 1 write grouped 2 0 1 keep=2 hold=1
 opened w
 run "$FLUX" stream cat --group=g --key=n --var=n --count=2 grouped

@@ -371,8 +371,8 @@ START_TEST(away)
 }
 END_TEST
 
-/* A stream is removed while a writer and readers of it are away: they hear of it when they ask again,
- * once; a reader that comes later hears nothing of it. */
+/* A stream is removed while a writer and readers of it are away: they hear of it when they ask
+ * again, once; a reader that comes later hears nothing of it. */
 START_TEST(away_removed)
 {
     struct bed *b = bed_create();
