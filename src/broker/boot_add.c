@@ -19,8 +19,10 @@
  *          |<-------------error |<----------------------------|
  *
  * In a session by configuration file each host starts its broker itself.  Rank 0 has the list of
- * hosts (boot_roster.h), and answers overlay.add at once with the rank of the host.  The parent of
- * a broker that joins at such a rank asks rank 0 whether it may (overlay.admit, core_admit.c).
+ * hosts (boot_roster.h), and answers overlay.add with the rank of the host when that is on disk.
+ * The broker waits for the disk, so requests that arrive together are recorded together.  The
+ * parent of a broker that joins at such a rank asks rank 0 whether it may (overlay.admit,
+ * core_admit.c).
  *
  * Invariants:
  *  1. Each request is answered once: when the rank of its host is up, by an error from `flux
@@ -76,10 +78,12 @@ struct boot_add {
     flux_handlers_t *handlers;
     buf_t *in;
     boot_roster_t *roster;
+    flux_watcher_t *record;     /* fires when hosts are to be recorded */
+    struct list_node recording; /* requests for these */
     struct list_node questions;
     struct list_node waiting;
-    unsigned count;
-    uint32_t last; /* id of a request */
+    unsigned count; /* in both lists */
+    uint32_t last;  /* id of a request */
 };
 
 /* --- the connection --- */
@@ -134,6 +138,25 @@ static void forget(boot_add_t *a, struct waiting *w)
     flux_msg_destroy(w->req);
     free(w->host);
     free(w);
+}
+
+static struct waiting *keep(boot_add_t *a, struct list_node *list, const flux_msg_t *req,
+                            const char *host)
+{
+    struct waiting *w = calloc(1, sizeof(*w));
+
+    if (!w || !(w->host = strdup(host))) {
+        free(w);
+        flux_respond_error(core_handle(a->core), req, ENOMEM,
+                           "rank 0 is out of memory for host %.64s", host);
+        return NULL;
+    }
+    w->req = flux_msg_incref((flux_msg_t *)req);
+    w->rank = FLUX_NODEID_ANY;
+    list_init(&w->node);
+    list_append(list, &w->node);
+    a->count++;
+    return w;
 }
 
 static void close_connection(boot_add_t *a)
@@ -231,17 +254,43 @@ static void readable_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void 
 /* In a session by configuration file: nothing is started here. */
 static void add_listed(boot_add_t *a, const flux_msg_t *req, const char *host)
 {
-    struct overlay_added out = {.waits = true};
-    char text[128];
+    struct waiting *w = keep(a, &a->recording, req, host);
     errmsg_t err;
 
-    if (boot_roster_add(a->roster, host, &out.rank, &err) < 0) {
+    if (!w)
+        return;
+    if (boot_roster_add(a->roster, host, &w->rank, &err) < 0) {
         flux_respond_error(core_handle(a->core), req, errno, "%s", err.text);
+        forget(a, w);
         return;
     }
-    snprintf(text, sizeof(text), "host %.64s was added as rank %u", host, out.rank);
-    core_say(a->core, LOG_NOTICE, text);
-    flux_respond_struct(core_handle(a->core), req, &overlay_added_schema, &out);
+    flux_timer_start(a->record, 0., 0.);
+}
+
+static void record_cb(flux_reactor_t *r, flux_watcher_t *watcher, int revents, void *arg)
+{
+    boot_add_t *a = arg;
+    flux_t *h = core_handle(a->core);
+    errmsg_t err;
+    int errnum = boot_roster_save(a->roster, &err) < 0 ? errno : 0;
+
+    (void)r, (void)watcher, (void)revents;
+    LIST_FOREACH_SAFE(n, tmp, &a->recording)
+    {
+        struct waiting *w = list_entry(n, struct waiting, node);
+        const struct overlay_added out = {.rank = w->rank, .waits = true};
+        char text[128];
+
+        if (errnum) {
+            flux_respond_error(h, w->req, errnum, "host %.64s was not added, since %s", w->host,
+                               err.text);
+        } else {
+            snprintf(text, sizeof(text), "host %.64s was added as rank %u", w->host, w->rank);
+            core_say(a->core, LOG_NOTICE, text);
+            flux_respond_struct(h, w->req, &overlay_added_schema, &out);
+        }
+        forget(a, w);
+    }
 }
 
 static void add_cb(flux_t *h, const flux_msg_t *req, void *arg)
@@ -267,16 +316,8 @@ static void add_cb(flux_t *h, const flux_msg_t *req, void *arg)
                            "session.size above the number of its hosts");
     else if (a->count >= WAITING_MAX)
         flux_respond_error(h, req, EAGAIN, "%u hosts are being added: try again later", a->count);
-    else if (!(w = calloc(1, sizeof(*w))) || !(w->host = strdup(in.host))) {
-        free(w);
-        flux_respond_error(h, req, ENOMEM, "rank 0 is out of memory for host %.64s", in.host);
-    } else {
-        w->req = flux_msg_incref((flux_msg_t *)req);
-        w->rank = FLUX_NODEID_ANY;
+    else if ((w = keep(a, &a->waiting, req, in.host))) {
         w->id = out.id = ++a->last > 0 ? a->last : ++a->last;
-        list_init(&w->node);
-        list_append(&a->waiting, &w->node);
-        a->count++;
         if (boot_add_send(a->fd, BOOT_FRAME_ADD, &boot_add_request_schema, &out) < 0) {
             flux_respond_error(h, req, errno, "host %.64s was not added: %s", in.host,
                                strerror(errno));
@@ -380,8 +421,10 @@ boot_add_t *boot_add_create(core_t *core, int fd, boot_roster_t *roster)
     a->fd = fd;
     a->roster = roster;
     list_init(&a->waiting);
+    list_init(&a->recording);
     list_init(&a->questions);
     if (!(a->in = buf_create(0)) ||
+        (roster && !(a->record = flux_timer_create(core_reactor(core), record_cb, a))) ||
         !(a->handlers = flux_handlers_add(core_handle(core), handlers, a)) ||
         (fd >= 0 &&
          !(a->w = flux_fd_watcher_create(core_reactor(core), fd, FLUX_POLLIN, readable_cb, a)))) {
@@ -403,6 +446,9 @@ void boot_add_destroy(boot_add_t *a)
         return;
     core_on_up(a->core, NULL, NULL);
     close_connection(a);
+    if (!list_empty(&a->recording))
+        record_cb(NULL, NULL, 0, a);
+    flux_watcher_destroy(a->record);
     while (!list_empty(&a->questions))
         question_free(list_entry(list_first(&a->questions), struct question, node));
     boot_roster_destroy(a->roster);

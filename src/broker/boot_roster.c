@@ -5,11 +5,11 @@
  * join there whether they may (core_admit.c).
  *
  * Format: the file STATEDIR/hosts has a line "RANK HOST" for each host that was added, in the order
- * of the ranks.  It is written anew, under another name first, whenever a host is added.
+ * of the ranks.  It is written anew, under another name first, when hosts have been added.
  *
  * Invariants:
  *  1. A host has been added when it is in the file, on disk: a host that has its rank keeps it when
- *     the session begins again.
+ *     the session begins again.  Until then its rank is in `unsaved`, and nobody may join there.
  *  2. Hosts of the configuration file come first: a host that is listed there meanwhile has the
  *     rank that it was given, or the session does not begin.
  *
@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "boot_roster.h"
+#include "libidset/idset.h"
 #include "libutil/fdutil.h"
 #include "libutil/strbuf.h"
 #include "libutil/strutil.h"
@@ -36,6 +37,7 @@ struct boot_roster {
     boot_hosts_t *hosts;
     char *dir;  /* NULL: hosts are not recorded */
     char *path; /* of the file in it */
+    idset_t *unsaved;
 };
 
 /* --- the file --- */
@@ -145,7 +147,7 @@ static strbuf_t *make_text(const boot_roster_t *r)
     return sb;
 }
 
-static int save(const boot_roster_t *r)
+static int write_hosts(const boot_roster_t *r)
 {
     strbuf_t *sb = make_text(r);
     char tmp[4096];
@@ -169,14 +171,31 @@ int boot_roster_add(boot_roster_t *r, const char *host, uint32_t *rank, errmsg_t
 {
     if (boot_hosts_add(r->hosts, host, rank, err) < 0)
         return -1;
-    if (r->dir && save(r) < 0) {
-        int saved = errno;
+    if (idset_set(r->unsaved, *rank) == 0)
+        return 0;
+    boot_hosts_remove(r->hosts, *rank);
+    return errmsg_fail(err, ENOMEM, "out of memory for host %.64s", host);
+}
 
-        boot_hosts_remove(r->hosts, *rank);
-        return errmsg_fail(err, saved, "host %.64s was not added, since %s cannot be written: %s",
-                           host, r->path, strerror(saved));
+int boot_roster_save(boot_roster_t *r, errmsg_t *err)
+{
+    int errnum = r->dir && !idset_empty(r->unsaved) && write_hosts(r) < 0 ? errno : 0;
+    uint32_t rank;
+
+    while ((rank = idset_first(r->unsaved)) != IDSET_NONE) {
+        if (errnum)
+            boot_hosts_remove(r->hosts, rank);
+        (void)idset_clear(r->unsaved, rank);
     }
-    return 0;
+    return errnum == 0
+               ? 0
+               : errmsg_fail(err, errnum, "%s cannot be written: %s", r->path, strerror(errnum));
+}
+
+/* The host that has been added for this rank; NULL: none. */
+static const char *host_at(const boot_roster_t *r, uint32_t rank)
+{
+    return idset_test(r->unsaved, rank) ? NULL : boot_hosts_name(r->hosts, rank);
 }
 
 /* The rank of a host that was added; the size of the session: none. */
@@ -185,7 +204,7 @@ static uint32_t rank_of(const boot_roster_t *r, const char *host)
     uint32_t rank = boot_hosts_listed(r->hosts), size = boot_hosts_size(r->hosts);
 
     while (rank < size) {
-        const char *name = boot_hosts_name(r->hosts, rank);
+        const char *name = host_at(r, rank);
 
         if (name && boot_hosts_same(name, host))
             break;
@@ -196,7 +215,7 @@ static uint32_t rank_of(const boot_roster_t *r, const char *host)
 
 int boot_roster_admit(const boot_roster_t *r, uint32_t rank, const char *host, errmsg_t *err)
 {
-    const char *known = rank < boot_hosts_size(r->hosts) ? boot_hosts_name(r->hosts, rank) : NULL;
+    const char *known = rank < boot_hosts_size(r->hosts) ? host_at(r, rank) : NULL;
     uint32_t own;
 
     if (known && boot_hosts_same(known, host))
@@ -223,8 +242,9 @@ boot_roster_t *boot_roster_create(boot_hosts_t *hosts, const char *statedir, err
 {
     boot_roster_t *r = calloc(1, sizeof(*r));
 
-    if (!r || (statedir &&
-               (!(r->dir = strdup(statedir)) || asprintf(&r->path, "%s/hosts", statedir) < 0))) {
+    if (!r || !(r->unsaved = idset_create()) ||
+        (statedir &&
+         (!(r->dir = strdup(statedir)) || asprintf(&r->path, "%s/hosts", statedir) < 0))) {
         if (r)
             r->path = NULL;
         boot_roster_destroy(r);
@@ -247,6 +267,7 @@ void boot_roster_destroy(boot_roster_t *r)
         return;
     free(r->dir);
     free(r->path);
+    idset_destroy(r->unsaved);
     free(r);
     errno = saved;
 }

@@ -19,9 +19,13 @@ typedef struct boot_roster boot_roster_t;
 boot_roster_t *boot_roster_create(boot_hosts_t *hosts, const char *statedir, errmsg_t *err);
 void boot_roster_destroy(boot_roster_t *r); /* NULL-safe, keeps errno */
 
-/* Give a host the first rank that has none, and record it.  -1 with errno and an error message:
- * those of boot_hosts_add(), or an error of the file: then the host has not been added. */
+/* Give a host the first rank that has none.  It has been added when boot_roster_save() has recorded
+ * it, and is not admitted before.  -1 with errno and an error message: those of boot_hosts_add(),
+ * or ENOMEM. */
 int boot_roster_add(boot_roster_t *r, const char *host, uint32_t *rank, errmsg_t *err);
+/* Record the hosts that have got a rank since the last time; this waits for the disk.  -1 with an
+ * error of the file, and an error message: then none of them has been added. */
+int boot_roster_save(boot_roster_t *r, errmsg_t *err);
 
 /* May the broker on this host have this rank?  -1 with EPERM and an error message for it. */
 int boot_roster_admit(const boot_roster_t *r, uint32_t rank, const char *host, errmsg_t *err);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "broker/boot_hosts.h"
@@ -114,6 +115,9 @@ START_TEST(test_roster)
     ck_assert_ptr_nonnull(strstr(err.text, "host c has not been added"));
     ck_assert_int_eq(boot_roster_add(r, "c", &rank, &err), 0);
     ck_assert_uint_eq(rank, 2);
+    ck_assert_int_eq(boot_roster_admit(r, 2, "c", &err), -1);
+    ck_assert_ptr_nonnull(strstr(err.text, "host c has not been added"));
+    ck_assert_int_eq(boot_roster_save(r, &err), 0);
     ck_assert_int_eq(boot_roster_admit(r, 2, "c.domain", &err), 0);
     ck_assert_int_eq(boot_roster_admit(r, 1, "b", &err), 0);
     ck_assert_int_eq(boot_roster_admit(r, 2, "d", &err), -1);
@@ -132,8 +136,20 @@ START_TEST(test_roster)
     ck_assert_int_eq(boot_hosts_reserve(h, 4, &err), 0);
     ck_assert_ptr_nonnull(r = boot_roster_create(h, dir, &err));
     ck_assert_int_eq(boot_roster_admit(r, 2, "c", &err), 0);
+    /* Those that cannot be recorded have no rank. */
+    snprintf(text, sizeof(text), "%s/hosts.new", dir);
+    ck_assert_int_eq(mkdir(text, 0700), 0);
+    ck_assert_int_eq(boot_roster_add(r, "e", &rank, &err), 0);
+    ck_assert_int_eq(boot_roster_save(r, &err), -1);
+    ck_assert_int_eq(errno, EISDIR);
+    ck_assert_ptr_nonnull(strstr(err.text, "/hosts cannot be written: Is a directory"));
+    ck_assert_int_eq(boot_roster_admit(r, 3, "e", &err), -1);
+    rmdir(text);
+    memset(text, 0, sizeof(text));
     ck_assert_int_eq(boot_roster_add(r, "d", &rank, &err), 0);
     ck_assert_uint_eq(rank, 3);
+    ck_assert_int_eq(boot_roster_save(r, &err), 0);
+    ck_assert_int_eq(boot_roster_save(r, &err), 0); /* there is nothing to record */
     ck_assert_int_eq(boot_roster_add(r, "e", &rank, &err), -1);
     ck_assert_int_eq(errno, ENOSPC);
     boot_roster_destroy(r);
@@ -199,6 +215,7 @@ START_TEST(test_roster_large)
     ck_assert_uint_eq(rank, 60000);
     ck_assert_int_eq(boot_roster_add(r, "last", &rank, &err), 0);
     ck_assert_uint_eq(rank, BOOT_HOSTS_MAX - 1);
+    ck_assert_int_eq(boot_roster_save(r, &err), 0);
     boot_roster_destroy(r);
     boot_hosts_destroy(h);
     hostlist_destroy(list);
