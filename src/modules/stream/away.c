@@ -13,12 +13,12 @@
  *                        gets lost                           rank was lost, or AWAY_MAX seconds
  *                                                            have passed: removed
  *
- * A member that is away while its stream is removed cannot be notified of that.  Its request is kept
- * as that of a member would be, and when it comes again, it is answered with the removal.
+ * A member that is away while its stream is removed cannot be notified of that.  Its request is
+ * kept as that of a member would be, and when it comes again, it is answered with the removal.
  *
  * Invariants:
- *  1. ctx.away holds the members that are away, and the requests of those that were, in the order in
- *     which their time ends.
+ *  1. ctx.away holds the members that are away, and the requests of those that were, in the order
+ *     in which their time ends.
  *
  * Failure: a notice that a client has ended, and that was on its way through the dead broker, is
  * lost.  Its members are removed after AWAY_MAX seconds.  A process that does not look for messages
