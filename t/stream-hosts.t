@@ -93,8 +93,12 @@ fault() {
     esac
 }
 
+# No reader stays.  A broker that has died may have had the notice that a writer has ended.
+stay=0
+unsure='\(: the writer of the stream\)\?'
 wrong=0
 for ((round = 0, faults = 0; faults < FAULT_COUNT; round++)); do
+    stream=hosts$round
     peer w0 0 write "hosts$round" 1000000 0 2
     peer w1 2 write "hosts$round" 1000000 1 2
     for name in w0 w1; do

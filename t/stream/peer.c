@@ -22,7 +22,11 @@
  * before it prints it, which is wrong; until=1 lets a writer write up to step STEPS, from whichever
  * it begins with, and print that one; stop=N stops a reader by SIGSTOP in the first step from N on;
  * bare=1 lets a writer define nothing, and put "own" as well, an array of one number more than its
- * rank.
+ * rank; note=FILE lets a writer note the first and the last step that it has ended; near=1 tells a
+ * reader that stays that it gets no data by TCP, so that it loses no step that it has begun.
+ *
+ * A writer that gets SIGTERM leaves the stream after the step that it is in.  A reader that gets
+ * SIGUSR1 says so when it has begun another step.
  *
  * plant=KIND:N is a fault in step N, which readers have to notice: "torn", half of the data are
  * those of the step before; "offset", the rows are those of another place; "changed", with place=1
@@ -32,6 +36,7 @@
  */
 #include "config.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <setjmp.h>
@@ -47,13 +52,15 @@
 #define ROWS 8
 #define COLUMNS 12
 
-static int newest, hold, ready, overlap, place, drain, async, early, until, bare;
+static int newest, hold, ready, overlap, place, drain, async, early, until, bare, near;
+static volatile sig_atomic_t leaving, asked;
 static uint32_t readers; /* that a writer waits for */
 static jmp_buf lost;     /* a value of the step cannot be had any more */
 static uint64_t crash = UINT64_MAX, stop = UINT64_MAX, failure = UINT64_MAX;
 static unsigned count = UINT_MAX; /* steps that a reader begins */
 static struct flux_stream_opts opts;
 static const char *plant;
+static const char *note; /* file; of a reader that stays, its output has the same */
 static uint64_t planted;
 
 static bool plants(const char *kind, uint64_t step)
@@ -144,6 +151,10 @@ static void option(const char *arg)
         stop = (uint64_t)atoi(val);
     else if (strncmp(arg, "bare", n) == 0)
         bare = 1;
+    else if (strncmp(arg, "note", n) == 0)
+        note = val;
+    else if (strncmp(arg, "near", n) == 0)
+        near = 1;
     else if (strncmp(arg, "until", n) == 0)
         until = 1;
     else if (strncmp(arg, "timeout", n) == 0)
@@ -253,6 +264,31 @@ static int end_async(flux_t *h, flux_stream_t *s, errmsg_t *err)
     return flux_stream_wait_step(s, 0., err);
 }
 
+/* What is noted last is there when this process is killed. */
+static void note_step(uint64_t n)
+{
+    static int fd;
+    static uint64_t first;
+    char text[64];
+    int len;
+
+    if (!note)
+        return;
+    if (fd == 0) {
+        if ((fd = open(note, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) < 0)
+            die("the file for notes cannot be created");
+        first = n;
+    }
+    len = snprintf(text, sizeof(text), "%020" PRIu64 "-%020" PRIu64 "\n", first, n);
+    if (pwrite(fd, text, (size_t)len, 0) != len)
+        die("a step cannot be noted");
+}
+
+static void leave(int signum)
+{
+    leaving = 1;
+}
+
 static int writer(flux_t *h, char **argv)
 {
     static double rows[ROWS * COLUMNS];
@@ -267,6 +303,7 @@ static int writer(flux_t *h, char **argv)
     if (!(s = flux_stream_open(h, argv[0], FLUX_STREAM_WRITE, &opts, &err)) ||
         (opts.rank == 0 && !bare && flux_stream_define(s, "n u64, data bytes", &err) < 0))
         die(err.text);
+    signal(SIGTERM, leave);
     say("open");
     if (ready)
         wait_input();
@@ -276,7 +313,7 @@ static int writer(flux_t *h, char **argv)
         printf("begins with %" PRIu64 "\n", flux_stream_step(s));
         fflush(stdout);
     }
-    for (uint64_t i = 0; until ? flux_stream_step(s) < steps : i < steps; i++) {
+    for (uint64_t i = 0; !leaving && (until ? flux_stream_step(s) < steps : i < steps); i++) {
         uint64_t n = flux_stream_step(s);
 
         fill(data, DATA_LEN, opts.rank, n);
@@ -298,6 +335,7 @@ static int writer(flux_t *h, char **argv)
                 die("a step of a stream that was removed is not forgotten");
             die(err.text);
         }
+        note_step(n);
         if (plants("changed", n)) {
             wait_input();
             held[0] = -1.;
@@ -441,12 +479,38 @@ static bool checked(flux_stream_t *s, uint64_t step)
     return true;
 }
 
+static void ask(int signum)
+{
+    asked = 2; /* the first one may have begun already */
+}
+
+/* With a new writer, the next number may be a larger one: the test compares the steps that were
+ * read, which are printed, with those that the writers had ended. */
+static bool skips(const flux_stream_t *s, uint64_t *from, uint64_t last, uint64_t step,
+                  uint64_t epoch)
+{
+    if (!opts.stay || flux_stream_epoch(s) == epoch)
+        return false;
+    printf("read %" PRIu64 "-%" PRIu64 "\n", *from, last);
+    *from = step;
+    return true;
+}
+
+static _Noreturn void missing(const flux_stream_t *s, uint64_t last, uint64_t step)
+{
+    printf("step %" PRIu64 " of epoch %" PRIu64 " comes after step %" PRIu64 "\n", step,
+           flux_stream_epoch(s), last);
+    die("a step is missing");
+}
+
 static int reader(flux_t *h, char **argv)
 {
     flux_stream_t *s;
     errmsg_t err;
     uint64_t first = 0;
+    uint64_t from = 0; /* since then, no step has been skipped */
     uint64_t last = 0;
+    uint64_t epoch = 0;
     uint64_t step;
     unsigned n = 0;
     bool whole;
@@ -454,6 +518,7 @@ static int reader(flux_t *h, char **argv)
 
     if (!(s = flux_stream_open(h, argv[0], FLUX_STREAM_READ, &opts, &err)))
         die(err.text);
+    signal(SIGUSR1, ask);
     say("open");
     if (ready)
         wait_input();
@@ -462,15 +527,21 @@ static int reader(flux_t *h, char **argv)
            (rc = flux_stream_begin_step(s, newest ? FLUX_STREAM_NEWEST : FLUX_STREAM_NEXT, 60.,
                                         &step, &err)) == 1) {
         whole = checked(s, step);
+        if (!whole && opts.stay && near)
+            die("a step of a writer on this host was lost");
         for (unsigned k = plants("missing", step); whole && k < 1u + plants("twice", step); k++) {
             if (n++ == 0)
-                first = step;
+                first = from = step;
             else if (step <= last && !opts.group)
                 die("steps do not rise");
-            else if (step != last + 1 && !opts.policy && !opts.group)
-                die("a step is missing");
+            else if (step != last + 1 && !opts.policy && !opts.group &&
+                     !skips(s, &from, last, step, epoch))
+                missing(s, last, step);
             last = step;
+            epoch = flux_stream_epoch(s);
         }
+        if (asked && --asked == 0)
+            say("reads on");
         if (early)
             flux_stream_end_step(s, 0., NULL);
         if (step >= crash)
@@ -489,6 +560,8 @@ static int reader(flux_t *h, char **argv)
             (void)checked(s, step);
         flux_stream_end_step(s, 0., NULL);
     }
+    if (opts.stay && n > 0 && !opts.group)
+        printf("read %" PRIu64 "-%" PRIu64 "\n", from, last);
     printf("%" PRIu64 "-%" PRIu64 " %u\n%s\n", first, last, n,
            rc == 0   ? "the end"
            : rc == 1 ? "enough"
