@@ -59,7 +59,10 @@
  *     shape: they are pending at another broker.  The broker that adopts the orphan knows which of
  *     them are pending, unless the earlier parent lives (invariant 6), and reports the others as
  *     lost; the brokers above leave out all of them.  Guests (core_spread.c) are another exception:
- *     they may have left the subtree unnoticed.
+ *     they may have left the subtree unnoticed.  A broker above that has not heard of the orphan's
+ *     earlier moves may look for such a rank elsewhere, and ignore the report (invariant 8); so the
+ *     orphan reports the loss again after those moves, and the brokers above pass that on until an
+ *     event has announced it.
  *  6. An orphan is welcomed after the last message that its earlier parent, or an ancestor of that
  *     parent, has sent on the way through another child of this broker: reports of an earlier state
  *     must not follow reports of a later one.  If that child does not end within PASSAGE seconds,

@@ -472,6 +472,20 @@ static bool waits_elsewhere(const core_t *c, const idset_t *reported, uint32_t r
     return idset_test(c->lost, rank);
 }
 
+/* A child that was an orphan repeats what it has reported as lost, after its earlier moves.  Some of
+ * it follows from its hello, and was passed on before those moves: a broker above may have looked
+ * for the ranks elsewhere, and have ignored the report. */
+static void lost_again(core_t *c, const idset_t *ranks, const struct control_text *t)
+{
+    idset_t *again = idset_intersect(ranks, c->unheard);
+
+    if (!again)
+        core_log(c, LOG_ERR, "rank %u is out of memory to report lost ranks again", c->cfg.rank);
+    else if (!idset_empty(again))
+        tell_lost(c, again, t->left, t->by, t->why);
+    idset_destroy(again);
+}
+
 /* Orphans that wait at the child may have been put back elsewhere, and guests may have moved, so
  * each rank is checked by itself. */
 static void lost_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
@@ -494,11 +508,13 @@ static void lost_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t 
     if (!own)
         core_log(c, LOG_WARNING, "rank %u reported lost ranks that are not in its subtree",
                  p->rank);
-    if (ids && sub)
+    if (ids && sub) {
+        lost_again(c, ids, t);
         overlay_ranks_lost(c, ids, t->left ? RANK_LEFT : RANK_LOST, t->by, t->why);
-    else
+    } else {
         core_log(c, LOG_ERR, "rank %u reported lost ranks that cannot be read: %s", p->rank,
                  err.text);
+    }
     idset_destroy(sub);
     idset_destroy(ids);
 }

@@ -217,6 +217,36 @@ START_TEST(earlier_place)
 }
 END_TEST
 
+/* Rank 1 has passed on the loss of rank 3, and has heard no event about it: a broker above may have
+ * ignored that, since it looked for rank 3 elsewhere.  So rank 1 passes on what rank 2 repeats,
+ * until it hears the event. */
+START_TEST(repeated)
+{
+    const char *again = "{\"ranks\":\"3\",\"by\":2}";
+    struct cluster *cl = cl_up(4, "chain");
+    unsigned sent;
+
+    cl->nodes[1].deaf_to_events = true;
+    cl_kill(cl, 3);
+    cl_pump(cl);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "3");
+    sent = cl->sent[CORE_TREE];
+    control(cl, 1, 2, "overlay.lost", again);
+    cl_pump(cl);
+    ck_assert_uint_eq(cl->sent[CORE_TREE], sent + 1);
+    cl->nodes[1].deaf_to_events = false;
+    publish(cl); /* it notices that it has missed events */
+    cl_sleep(cl, 0.5);
+    sent = cl->sent[CORE_TREE];
+    control(cl, 1, 2, "overlay.lost", again);
+    cl_pump(cl);
+    ck_assert_uint_eq(cl->sent[CORE_TREE], sent);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "3");
+    expect_running(cl);
+    cl_free(cl);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core_stale");
@@ -229,5 +259,6 @@ int main(void)
     tcase_add_test(tc, joined);
     tcase_add_test(tc, elsewhere);
     tcase_add_test(tc, earlier_place);
+    tcase_add_test(tc, repeated);
     return run_case("core_stale", tc);
 }
