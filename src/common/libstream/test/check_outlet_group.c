@@ -11,8 +11,8 @@
 #include "inlet_next.h"
 #include "libstream/block.h"
 #include "libstream/lane.h"
-#include "libstream/outlet.h"
 #include "libutil/test/suite.h"
+#include "outlet_wait.h"
 
 static const unsigned char key[KNOCK_KEY_LEN] = "the capability of this stream...";
 static errmsg_t err;
@@ -44,20 +44,6 @@ static inlet_t *member(outlet_t *o, const char *var, uint32_t depth)
 
     ck_assert_msg(i != NULL, "%s", err.text);
     return i;
-}
-
-static struct outlet_stats stats(outlet_t *o)
-{
-    struct outlet_stats st;
-
-    outlet_get_stats(o, &st);
-    return st;
-}
-
-static void wait_readers(outlet_t *o, unsigned n)
-{
-    while (stats(o).readers != n)
-        poll(NULL, 0, 1);
 }
 
 /* A step with the variable "k". */

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "inlet_next.h"
-#include "libstream/outlet.h"
 #include "libutil/test/suite.h"
+#include "outlet_wait.h"
 
 #define LOW 0xffffffffu
 #define HIGH ((uint64_t)LOW << 32)
@@ -45,20 +45,6 @@ static inlet_t *member(outlet_t *o, const char *field, uint32_t depth)
 
     ck_assert_msg(i != NULL, "%s", err.text);
     return i;
-}
-
-static struct outlet_stats stats(outlet_t *o)
-{
-    struct outlet_stats st;
-
-    outlet_get_stats(o, &st);
-    return st;
-}
-
-static void wait_readers(outlet_t *o, unsigned n)
-{
-    while (stats(o).readers != n)
-        poll(NULL, 0, 1);
 }
 
 static int put_wait(outlet_t *o, uint64_t step, double timeout)

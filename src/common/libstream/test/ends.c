@@ -5,11 +5,12 @@
  */
 #include "config.h"
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "ends.h"
+#include "libstream/far_msg.h"
 #include "libutil/clock.h"
 
 const unsigned char ends_key[KNOCK_KEY_LEN] = "the capability of this stream...";
@@ -122,22 +123,18 @@ void get_error(inlet_t *i, int errnum)
     ck_assert_msg(errno == errnum, "%s", err.text);
 }
 
-struct outlet_stats stats(outlet_t *o)
+int accept_reader(int l, const unsigned char *secret)
 {
-    struct outlet_stats st;
+    int fd = accept(l, NULL, NULL);
+    unsigned char greeting[FAR_GREETING_LEN];
+    unsigned char hello[FAR_HELLO_LEN];
+    unsigned char welcome[FAR_WELCOME_LEN];
+    struct far_welcome w = {0};
 
-    outlet_get_stats(o, &st);
-    return st;
-}
-
-void wait_readers(outlet_t *o, unsigned n)
-{
-    while (stats(o).readers != n)
-        poll(NULL, 0, 1);
-}
-
-void wait_live(outlet_t *o, uint64_t bytes)
-{
-    while (stats(o).live != bytes)
-        poll(NULL, 0, 1);
+    far_greeting_make(greeting);
+    ck_assert_int_eq(send(fd, greeting, sizeof(greeting), MSG_NOSIGNAL), sizeof(greeting));
+    ck_assert_int_eq(recv(fd, hello, sizeof(hello), MSG_WAITALL), sizeof(hello));
+    far_welcome_make(welcome, &w, secret, hello);
+    ck_assert_int_eq(send(fd, welcome, sizeof(welcome), MSG_NOSIGNAL), sizeof(welcome));
+    return fd;
 }

@@ -7,7 +7,7 @@
 #include "inlet_next.h"
 #include "libstream/far_addr.h"
 #include "libstream/far_key.h"
-#include "libstream/outlet.h"
+#include "outlet_wait.h"
 
 #define STEP_LEN 100000
 
@@ -31,9 +31,8 @@ struct inlet_step get(inlet_t *i, uint64_t step);
 void get_release(inlet_t *i, uint64_t step);
 void get_error(inlet_t *i, int errnum);
 
-struct outlet_stats stats(outlet_t *o);
-void wait_readers(outlet_t *o, unsigned n);
-/* Until steps of `bytes` bytes are needed. */
-void wait_live(outlet_t *o, uint64_t bytes);
+/* Accept a reader that was told `secret` at the listening socket `l`, and welcome it: its
+ * connection, over which the test says what a writer does or does not say. */
+int accept_reader(int l, const unsigned char *secret);
 
 #endif
