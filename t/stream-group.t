@@ -15,26 +15,6 @@ note "FAULT_SEED=$FAULT_SEED FAULT_COUNT=$FAULT_COUNT"
 
 hold 2 --set=modules=log,barrier,stream
 
-writers() { # NAME STEPS SIZE ARGUMENT...
-    local k name=$1 steps=$2 size=$3
-    shift 3
-    for ((k = 0; k < size; k++)); do
-        peer w$k $((k % 2)) write "$name" "$steps" $k "$size" "$@"
-    done
-}
-all_open() {
-    local name
-    for name in "$@"; do
-        opened "$name"
-    done
-}
-wait_all() {
-    local name
-    for name in "$@"; do
-        wait "${pid[$name]}"
-    done
-}
-
 # Each step once, whatever the writers do; and all of them for a reader that is in no group.
 writers shared 60 3 ready=1 drain=1
 members 0 3 shared

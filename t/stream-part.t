@@ -18,24 +18,6 @@ members() { # FIRST LAST NAME ARGUMENT...
         unset FLUX_STREAM_TRANSPORT
     done
 }
-writers() { # NAME STEPS SIZE READERS [leave]
-    local k
-    for ((k = 0; k < $3; k++)); do
-        peer w$k $((k % 2)) write "$1" "$2" $k "$3" "${@:4}"
-    done
-}
-all_open() {
-    local name
-    for name in "$@"; do
-        opened "$name"
-    done
-}
-wait_all() {
-    local name
-    for name in "$@"; do
-        wait "${pid[$name]}" 2>/dev/null
-    done
-}
 # What is wrong with the records of STEPS steps of SIZE writers: one that nobody has done; one that was done twice, or
 # begun by two members of which none has died; and, if they have a KEY, one that was begun while a member that lives had
 # one of the same id, or after one of a later step.

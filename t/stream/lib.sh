@@ -5,6 +5,10 @@
 #                                  its input; ${pid[NAME]} is its process. The session is there (hold).
 #     opened NAME                  wait until it has opened its stream
 #     go NAME                      let one go on that waits for a line
+#     writers STREAM STEPS SIZE ARGUMENT...
+#                                  start SIZE writers w0, w1... of a stream, by turns at ranks 0 and 1
+#     all_open NAME...             wait until each of them has opened its stream
+#     wait_all NAME...             wait until each of them has ended
 #     ended NAME [N]               wait until it ends; $last is what it printed last, N (2) lines in one
 #     field STREAM KEY             a value of a stream, as flux stream ls --json has it
 #     has STREAM KEY VALUE         is it this one?
@@ -34,6 +38,25 @@ opened() {
 }
 go() {
     echo go >"$1.in"
+}
+writers() {
+    local k name=$1 steps=$2 size=$3
+    shift 3
+    for ((k = 0; k < size; k++)); do
+        peer w$k $((k % 2)) write "$name" "$steps" $k "$size" "$@"
+    done
+}
+all_open() {
+    local name
+    for name in "$@"; do
+        opened "$name"
+    done
+}
+wait_all() {
+    local name
+    for name in "$@"; do
+        wait "${pid[$name]}" 2>/dev/null
+    done
 }
 ended() {
     wait "${pid[$1]}"
