@@ -5,7 +5,7 @@
 # shellcheck source=t/python/lib.sh
 . "$SRCDIR/t/python/lib.sh"
 
-SESSION_LIMIT=180 python_tests 2 test_handle test_kvs test_job test_asyncio test_stream test_adios2 test_doc
+SESSION_LIMIT=180 python_tests 2 test_handle test_kvs test_job test_asyncio test_stream test_stream_values test_adios2 test_doc
 
 # A program in a session finds the package with nothing set by hand.
 run env -u PYTHONPATH "$FLUX" env

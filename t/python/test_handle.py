@@ -33,6 +33,12 @@ class Case(unittest.TestCase):
         self.assertGreater(len(str(caught.exception)), 4)
         return caught.exception
 
+    def refuses(self, number, pattern, call, *args, **options):
+        """the error of an argument, which has a number and a sentence"""
+        with self.assertRaisesRegex(flux.FluxError, pattern) as caught:
+            call(*args, **options)
+        self.assertEqual(caught.exception.errno, number)
+
 
 class HandleTest(Case):
     def test_open(self):
