@@ -472,9 +472,9 @@ static bool waits_elsewhere(const core_t *c, const idset_t *reported, uint32_t r
     return idset_test(c->lost, rank);
 }
 
-/* A child that was an orphan repeats what it has reported as lost, after its earlier moves.  Some of
- * it follows from its hello, and was passed on before those moves: a broker above may have looked
- * for the ranks elsewhere, and have ignored the report. */
+/* A child that was an orphan repeats what it has reported as lost, after its earlier moves.  Some
+ * of it follows from its hello, and was passed on before those moves: a broker above may have
+ * looked for the ranks elsewhere, and have ignored the report. */
 static void lost_again(core_t *c, const idset_t *ranks, const struct control_text *t)
 {
     idset_t *again = idset_intersect(ranks, c->unheard);
