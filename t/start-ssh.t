@@ -262,6 +262,15 @@ like "$err" "overlay add: host 127.0.0.5 cannot be added: all 5 ranks of the ses
 like "$out" $'\n5 of 5 up: 0-4\n' "all are up"
 like "$out" $'\n *2 +up +0 +1 +2\n' "one whose broker has died is added again, as the same rank"
 like "$out" "127.0.0.2 is rank 1 of the session already, and its broker has ended" "but not one that was there from the start"
+
+printf '#!/bin/sh\necho no route >&2\nexit 255\n' >noroute
+chmod +x noroute
+# shellcheck disable=SC2016 # for the inner shell
+FLUX_SSH=$TEST_DIR/noroute run start --hosts=localhost --size=600 \
+    sh -c '"$0" overlay add "n[1-500]"' "$FLUX"
+is "$(grep -c "overlay add: host n[0-9]* cannot be reached: no route" <<<"$err")" 500 \
+    "more hosts than flux start takes at once wait their turn"
+
 # The rank above that of the second host remains without one at first.
 printf 'Host 127.0.0.3\nPort 1\nHost *\n' | cat - known >partly
 FLUX_SSH="ssh -F $TEST_DIR/partly" ok "a host whose parent in the tree is missing" \

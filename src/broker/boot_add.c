@@ -27,7 +27,8 @@
  * Invariants:
  *  1. Each request is answered once: when the rank of its host is up, by an error from `flux
  *     start`, or with an error when the connection ends.
- *  2. At most WAITING_MAX requests wait.
+ *  2. At most WAITING_MAX requests wait, and `flux start` has at most PASSED_MAX of them without a
+ *     result; the others are passed on in turn.
  *  3. `flux start` decides: it knows which ranks have hosts.
  *  4. Of each child, one question is open (core_admit.c), so there are as many as children at most.
  *
@@ -51,6 +52,7 @@
 #include "libutil/list.h"
 
 #define WAITING_MAX 1024
+#define PASSED_MAX 64 /* requests without a result from flux start: the socket has room for these */
 #define ADMIT_PATIENCE 10. /* seconds for rank 0 to answer whether a broker may join */
 #define READ_SIZE 4096
 
@@ -60,6 +62,7 @@ struct waiting {
     char *host;
     uint32_t id;
     uint32_t rank; /* of its broker, which has been started; FLUX_NODEID_ANY: it has not */
+    bool passed;   /* to flux start, which has sent no result */
 };
 
 /* Whether a child may join: asked of rank 0. */
@@ -81,9 +84,11 @@ struct boot_add {
     flux_watcher_t *record;     /* fires when hosts are to be recorded */
     struct list_node recording; /* requests for these */
     struct list_node questions;
-    struct list_node waiting;
-    unsigned count; /* in both lists */
-    uint32_t last;  /* id of a request */
+    struct list_node unsent;  /* requests for flux start, in turn ... */
+    struct list_node waiting; /* ... and those that it has */
+    unsigned passed;          /* number of these without a result */
+    unsigned count;           /* in all lists */
+    uint32_t last;            /* id of a request */
 };
 
 /* --- the connection --- */
@@ -168,7 +173,8 @@ static void close_connection(boot_add_t *a)
     if (a->fd >= 0)
         close(a->fd);
     a->fd = -1;
-    while ((n = list_first(&a->waiting))) {
+    a->passed = 0;
+    while ((n = list_first(&a->waiting)) || (n = list_first(&a->unsent))) {
         struct waiting *w = list_entry(n, struct waiting, node);
 
         flux_respond_error(core_handle(a->core), w->req, EHOSTUNREACH,
@@ -198,6 +204,27 @@ static void up_cb(void *arg)
     }
 }
 
+static void pass_on(boot_add_t *a)
+{
+    struct list_node *n;
+
+    while (a->passed < PASSED_MAX && (n = list_first(&a->unsent))) {
+        struct waiting *w = list_entry(n, struct waiting, node);
+        const struct boot_add_request out = {.id = w->id, .host = w->host};
+
+        if (boot_add_send(a->fd, BOOT_FRAME_ADD, &boot_add_request_schema, &out) < 0) {
+            flux_respond_error(core_handle(a->core), w->req, errno, "host %.64s was not added: %s",
+                               w->host, strerror(errno));
+            forget(a, w);
+            continue;
+        }
+        list_remove(&w->node);
+        list_append(&a->waiting, &w->node);
+        w->passed = true;
+        a->passed++;
+    }
+}
+
 static void result(boot_add_t *a, const struct boot_add_result *res)
 {
     LIST_FOREACH_SAFE(n, tmp, &a->waiting)
@@ -207,6 +234,8 @@ static void result(boot_add_t *a, const struct boot_add_result *res)
         if (w->id != res->id)
             continue;
         w->rank = res->rank;
+        a->passed -= w->passed;
+        w->passed = false;
         if (res->errnum) {
             flux_respond_error(core_handle(a->core), w->req, res->errnum, "%s", res->text);
             forget(a, w);
@@ -214,6 +243,7 @@ static void result(boot_add_t *a, const struct boot_add_result *res)
         break;
     }
     up_cb(a);
+    pass_on(a);
 }
 
 /* -1: it cannot be read. */
@@ -297,13 +327,11 @@ static void add_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
     boot_add_t *a = arg;
     struct overlay_add in = {NULL};
-    struct boot_add_request out = {0};
     struct waiting *w;
     json_t *owner;
 
     if (flux_request_decode(h, req, &overlay_add_schema, &in, &owner) < 0)
         return;
-    out.host = in.host;
     if (!core_is_root(a->core))
         flux_respond_error(h, req, EINVAL, "hosts are added at rank 0, not at rank %u",
                            core_rank(a->core));
@@ -316,13 +344,9 @@ static void add_cb(flux_t *h, const flux_msg_t *req, void *arg)
                            "session.size above the number of its hosts");
     else if (a->count >= WAITING_MAX)
         flux_respond_error(h, req, EAGAIN, "%u hosts are being added: try again later", a->count);
-    else if ((w = keep(a, &a->waiting, req, in.host))) {
-        w->id = out.id = ++a->last > 0 ? a->last : ++a->last;
-        if (boot_add_send(a->fd, BOOT_FRAME_ADD, &boot_add_request_schema, &out) < 0) {
-            flux_respond_error(h, req, errno, "host %.64s was not added: %s", in.host,
-                               strerror(errno));
-            forget(a, w);
-        }
+    else if ((w = keep(a, &a->unsent, req, in.host))) {
+        w->id = ++a->last > 0 ? a->last : ++a->last;
+        pass_on(a);
     }
     json_decref(owner);
 }
@@ -420,6 +444,7 @@ boot_add_t *boot_add_create(core_t *core, int fd, boot_roster_t *roster)
     a->core = core;
     a->fd = fd;
     a->roster = roster;
+    list_init(&a->unsent);
     list_init(&a->waiting);
     list_init(&a->recording);
     list_init(&a->questions);
