@@ -10,11 +10,10 @@ from typing import Any, Dict, List, Sequence, Tuple, Union
 
 from . import _c
 from ._libflux import ffi, lib
+from .boxes import NUMPY
 from .errors import fail_with
 from .records import RecordFormat
 
-# The names that libstream has for types which NumPy calls otherwise.
-_NUMPY = {"bool": "?", "char": "S1", "bytes": "V1"}
 _KINDS = {"i": "i", "u": "u", "f": "f", "c": "c"}
 
 
@@ -22,8 +21,8 @@ def _dtype(kind: Union[str, type, Any]):
     """The type of NumPy for one of libstream, such as "f64", or of NumPy."""
     import numpy
 
-    if isinstance(kind, str) and kind in _NUMPY:
-        return numpy.dtype(_NUMPY[kind])
+    if isinstance(kind, str) and kind in NUMPY:
+        return numpy.dtype(NUMPY[kind])
     if isinstance(kind, str) and kind[:1] in _KINDS and kind[1:] in ("16", "32", "64", "128"):
         return numpy.dtype(f"{kind[0]}{int(kind[1:]) // 8}")
     return numpy.dtype("i1" if kind == "i8" else "u1" if kind == "u8" else kind)
