@@ -59,11 +59,10 @@
  *     shape: they are pending at another broker.  The broker that adopts the orphan knows which of
  *     them are pending, unless the earlier parent lives (invariant 6), and reports the others as
  *     lost; the brokers above leave out all of them.  Guests (core_spread.c) are another exception:
- *     they may have left the subtree unnoticed.  The earlier moves of an orphan are reported after
- *     its own move.  So ranks from below a lost rank are looked for below the first orphan that has
- *     named them.  And a broker above may look for a lost rank elsewhere, and ignore the report
- *     (invariant 8): the orphan repeats it after those moves, and the brokers above pass that on
- *     until an event has announced the loss.
+ *     they may have left the subtree unnoticed.  A broker above that has not heard of the orphan's
+ *     earlier moves may look for such a rank elsewhere, and ignore the report (invariant 8); so the
+ *     orphan reports the loss again after those moves, and the brokers above pass that on until an
+ *     event has announced it.
  *  6. An orphan is welcomed after the last message that its earlier parent, or an ancestor of that
  *     parent, has sent on the way through another child of this broker: reports of an earlier state
  *     must not follow reports of a later one.  If that child does not end within PASSAGE seconds,
@@ -540,31 +539,6 @@ static void arrived(core_t *c, const struct control_moved *m, const idset_t *bel
     idset_destroy(fresh);
 }
 
-/* Is a lost rank on the way to this one, below the child? */
-static bool way_is_lost(const core_t *c, const topology_t *tree, uint32_t child, uint32_t rank)
-{
-    do
-        rank = topology_parent(tree, rank);
-    while (rank != child && !idset_test(c->lost, rank));
-    return rank != child;
-}
-
-/* An orphan that a broker below this child has taken over has named ranks that are looked for below
- * a lost one here: it reports their moves after its welcome (place_below()).  Another orphan that
- * comes from there, and does not name them, has not lost them. */
-static void place_named(core_t *c, const struct peer *p, uint32_t orphan, const idset_t *below)
-{
-    const topology_t *tree = overlay_tree(c);
-
-    for (uint32_t r = idset_first(below); r != IDSET_NONE; r = idset_next(below, r)) {
-        if (r != orphan && topology_is_ancestor(tree, p->rank, r) &&
-            !topology_is_ancestor(tree, orphan, r) && spread_is_deeper(c, r, orphan) &&
-            (idset_test(c->guessed, r) || way_is_lost(c, tree, p->rank, r)) &&
-            moves_guess(c, r, orphan))
-            tree = overlay_tree(c);
-    }
-}
-
 /* Returns whether this move is that of a lost rank (invariant 8).  If an event has announced the
  * loss already, the number of the move tells, which is lower than that of its return to its place;
  * so a move that is only repeated (without `below`) counts as such until then. */
@@ -601,8 +575,6 @@ void heal_moved_below(core_t *c, struct peer *p, const struct control_moved *m)
             moves_tell(c, &out);
         else if (!core_is_root(c))
             moves_report(c, &out);
-        if (below)
-            place_named(c, p, m->rank, below);
         /* Its new parent may have moved since then, and have named the ranks below it. */
         if (below && moves_last(c, m->rank).move == m->move &&
             topology_is_ancestor(overlay_tree(c), p->rank, m->parent))

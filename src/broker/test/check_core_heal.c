@@ -435,31 +435,6 @@ START_TEST(named_twice)
 }
 END_TEST
 
-/* Rank 6 has moved from rank 5 to rank 4, which no broker above knows; both lose rank 3.  Rank 2
- * takes over first rank 4, which names rank 6, and then rank 5, which does not: the brokers above
- * do not count rank 6 as lost for that.  One that nobody names is lost. */
-START_TEST(named_before)
-{
-    const char *named[] = {"4,6", "4"}, *lost[] = {"3", "3,6"};
-    struct cluster *cl = cl_up(7, "chain");
-    char json[100];
-
-    for (uint32_t r = 1; r < cl->size; r++)
-        cl->nodes[r].deaf_to_events = true;
-    control(cl, 1, 2, "overlay.moved",
-            "{\"rank\":5,\"parent\":3,\"move\":65537,\"below\":\"5-6\"}");
-    control(cl, 1, 2, "overlay.lost", "{\"ranks\":\"3\",\"by\":2}");
-    snprintf(json, sizeof(json), "{\"rank\":4,\"parent\":2,\"move\":65537,\"below\":\"%s\"}",
-             named[_i]);
-    control(cl, 1, 2, "overlay.moved", json);
-    control(cl, 1, 2, "overlay.moved", "{\"rank\":5,\"parent\":2,\"move\":65538,\"below\":\"5\"}");
-    cl_pump(cl);
-    for (uint32_t r = 0; r < 2; r++)
-        expect_ranks(core_ranks_lost(cl->nodes[r].core), lost[_i]);
-    cl_free(cl);
-}
-END_TEST
-
 int main(void)
 {
     const TTest *const tests[] = {events, several,   late,  before_run,  before_others,
@@ -472,7 +447,6 @@ int main(void)
         tcase_add_test(tc, tests[i]);
     tcase_add_loop_test(tc, cut_from_root, 0, 2);
     tcase_add_loop_test(tc, welcome_late, 0, 2);
-    tcase_add_loop_test(tc, named_before, 0, 2);
     tcase_add_loop_test(tc, older_events, 0, 2);
     tcase_add_loop_test(tc, chance, 0, 60);
     return run_case("core_heal", tc);
