@@ -7,6 +7,7 @@
  *  1. Outside of these functions, no source is `joining`.
  *
  * Failure: if one writer cannot be reached, the others that were being connected are given up.
+ * While a stream is opened, the module then names all of them once more (stream_reader.c).
  */
 #include "config.h"
 #include <errno.h>
@@ -83,6 +84,9 @@ static int source_begin(flux_stream_t *s, const struct stream_member *m, double 
     src->in = NULL;
     src->joining = false;
     stream_group_reset(src);
+    free(src->gone); /* the one before it */
+    src->gone = NULL;
+    src->more = false;
     free(src->address);
     if (s->took.run < m->run) { /* its numbers begin again */
         s->took.run = m->run;

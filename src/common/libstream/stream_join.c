@@ -3,7 +3,8 @@
  * Purpose: the request goes up the tree of brokers to the module `stream` (stream_wire.h).  If a
  * broker on its way is lost, it ends with EHOSTUNREACH, although both ends live.  Then the same
  * request is sent again, by another way, and the module recognizes the process by it
- * (src/modules/stream/away.c).  Data take no notice of this.
+ * (src/modules/stream/away.c).  Data take no notice of this.  A reader that could not reach a
+ * writer sends the request again, too, and so learns which writers there are by now.
  *
  * Invariants:
  *  1. There is a response between two repetitions, so they end when the module cannot be reached.
@@ -48,15 +49,20 @@ void stream_join_answered(flux_stream_t *s)
     s->answered = true;
 }
 
-bool stream_join_again(flux_stream_t *s)
+int stream_join_anew(flux_stream_t *s)
 {
-    flux_future_t *f;
+    flux_future_t *f = ask(s);
 
-    if (!s->answered || flux_future_errnum(s->f) != EHOSTUNREACH || !(f = ask(s)))
-        return false;
+    if (!f)
+        return -1;
     s->answered = false;
     flux_future_destroy(s->f);
     s->f = f;
     stream_async_listen(s);
-    return true;
+    return 0;
+}
+
+bool stream_join_again(flux_stream_t *s)
+{
+    return s->answered && flux_future_errnum(s->f) == EHOSTUNREACH && stream_join_anew(s) == 0;
 }

@@ -181,6 +181,8 @@ int stream_join(flux_stream_t *s, const struct flux_schema *desc, const void *in
 void stream_join_task(uint64_t *job, uint32_t *task);
 /* Note a response to it. */
 void stream_join_answered(flux_stream_t *s);
+/* Send the request again, so that it is answered as for the first time.  0, or -1 with errno. */
+int stream_join_anew(flux_stream_t *s);
 /* Has it ended because a broker on its way was lost?  Then it was sent again, and there is another
  * s->f. */
 bool stream_join_again(flux_stream_t *s);

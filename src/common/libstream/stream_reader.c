@@ -30,6 +30,9 @@
  *
  * If the reader has transforms, a step that was begun is shown as these make it: stream_view.c.
  *
+ * A writer that cannot be reached while the stream is opened may have left just then: the module is
+ * asked again, and opening fails only if it names this writer for WHY_SECONDS.
+ *
  * Failure: see flux_stream_begin_step().  When one of several writers has closed its end, no
  * further step can be complete: this is the end of the stream.
  */
@@ -52,6 +55,7 @@
 
 #define WHY_SECONDS 2. /* that the module may take to say why a writer has gone */
 #define COUNT_SECONDS 1.
+#define PAUSE_LEAST 0.01  /* before the module is asked again which writers there are */
 #define PEEK_SECONDS 1e-6 /* enough to read messages that have arrived */
 #define LOOK_SECONDS 0.25 /* between checks whether opening was interrupted */
 
@@ -225,6 +229,54 @@ static int members_take(flux_stream_t *s, const struct stream_members *ms, doubl
     return missing;
 }
 
+/* How long a reader still asks for other writers than one that it cannot reach. */
+struct patience {
+    double pause; /* 0: it has reached all that were named last */
+    double end;
+};
+
+/* A writer could not be reached.  It may have left after the module has named it: ask again which
+ * writers there are, after a pause in which the module may say that it has left.  1, or -1 with the
+ * errno of connecting. */
+static int ask_anew(flux_stream_t *s, struct patience *p, double until)
+{
+    int errnum = errno;
+    double now = clock_now();
+
+    if (p->pause == 0.)
+        p->end = now + WHY_SECONDS < until ? now + WHY_SECONDS : until;
+    p->pause = p->pause == 0. ? PAUSE_LEAST : 2. * p->pause;
+    if ((errnum == ECONNRESET || errnum == ECONNREFUSED || errnum == EACCES) &&
+        now + p->pause < p->end && flux_future_next(s->f) == 0) {
+        (void)flux_future_wait(s->f, p->pause);
+        if (stream_join_anew(s) == 0)
+            return 1;
+    }
+    errno = errnum;
+    return -1;
+}
+
+/* Wait until the module says something, or a wait is over that is so short because the program may
+ * interrupt it.  1, 0, or -1. */
+static int writers_wait(flux_stream_t *s, const struct flux_stream_opts *opts, double timeout,
+                        double left, errmsg_t *err)
+{
+    double wait = opts->interrupted && left > LOOK_SECONDS ? LOOK_SECONDS : left;
+
+    if (flux_future_wait(s->f, isinf(wait) ? 0. : wait > 1e-6 ? wait : 1e-6) == 0)
+        return 1;
+    if (errno == ETIMEDOUT && wait < left)
+        return opts->interrupted(opts->arg)
+                   ? errmsg_fail(err, EINTR, "opening stream '%s' was interrupted", s->name)
+                   : 0;
+    if (errno == ETIMEDOUT)
+        return errmsg_fail(err, ETIMEDOUT,
+                           s->sources ? "not all writers of stream '%s' have come within %g s"
+                                      : "nobody has written stream '%s' within %g s",
+                           s->name, timeout);
+    return errmsg_fail(err, errno, "stream '%s' cannot be opened: %s", s->name, strerror(errno));
+}
+
 int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, errmsg_t *err)
 {
     char host[256] = "";
@@ -239,6 +291,7 @@ int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
                             .stay = opts->stay};
     double timeout = opts->timeout != 0. ? opts->timeout : STREAM_OPEN_TIMEOUT;
     double until = timeout < 0. ? INFINITY : clock_now() + timeout;
+    struct patience patience = {.pause = 0.};
     errmsg_t why;
     uint32_t task;
     int missing = 1;
@@ -263,29 +316,21 @@ int stream_reader_open(flux_stream_t *s, const struct flux_stream_opts *opts, er
     while (missing > 0) {
         struct stream_members ms = {.attached = 0};
         double left = until - clock_now();
-        double wait = opts->interrupted && left > LOOK_SECONDS ? LOOK_SECONDS : left;
+        int rc = writers_wait(s, opts, timeout, left, err);
 
-        if (flux_future_wait(s->f, isinf(wait) ? 0. : wait > 1e-6 ? wait : 1e-6) < 0) {
-            if (errno == ETIMEDOUT && wait < left) {
-                if (opts->interrupted(opts->arg))
-                    return errmsg_fail(err, EINTR, "opening stream '%s' was interrupted", s->name);
-                continue;
-            }
-            if (errno == ETIMEDOUT)
-                return errmsg_fail(err, ETIMEDOUT,
-                                   s->sources
-                                       ? "not all writers of stream '%s' have come within %g s"
-                                       : "nobody has written stream '%s' within %g s",
-                                   s->name, timeout);
-            return errmsg_fail(err, errno, "stream '%s' cannot be opened: %s", s->name,
-                               strerror(errno));
-        }
-        if (stream_join_again(s))
+        if (rc < 0)
+            return -1;
+        if (rc == 0 || stream_join_again(s))
             continue;
         stream_join_answered(s);
-        if (flux_rpc_get_struct(s->f, &stream_members_schema, &ms, err) < 0 ||
-            (missing = members_take(s, &ms, left, err)) < 0)
+        if (flux_rpc_get_struct(s->f, &stream_members_schema, &ms, err) < 0)
             return -1;
+        if ((missing = members_take(s, &ms, left, err)) < 0) {
+            if ((missing = ask_anew(s, &patience, until)) < 0)
+                return -1;
+            continue;
+        }
+        patience.pause = 0.;
         if (flux_future_next(s->f) < 0)
             return errmsg_fail(err, ECANCELED, "stream '%s' was removed", s->name);
     }

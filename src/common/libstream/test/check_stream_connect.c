@@ -28,6 +28,8 @@ struct bed {
     struct fake *f;
     bool here;  /* writers of this host, else by TCP */
     unsigned n; /* writers */
+    bool moves; /* the first request names a writer that has left by the second one */
+    unsigned requests;
     int listen[WRITERS];
     char address[WRITERS][FAR_ADDR_MAX];
     outlet_t *out[WRITERS];
@@ -43,6 +45,8 @@ static void module_hook(struct fake *f, flux_msg_t *msg)
     char text[2 * FAR_KEY_LEN + 1];
     json_t *o, *writers;
     char *answer;
+    unsigned at;
+    bool far;
 
     fake_keep(f, msg);
     if (strcmp(flux_msg_topic(msg), "stream.read") != 0) {
@@ -50,6 +54,8 @@ static void module_hook(struct fake *f, flux_msg_t *msg)
             fake_inbox(f, fake_answer(f, f->nsent - 1, 0, 0, NULL));
         return;
     }
+    at = b->moves && b->requests++ > 0; /* where the writers are */
+    far = !b->here || at > 0;
     o = json_loads(flux_msg_json(msg), 0, NULL);
     g.reader = (uint64_t)json_integer_value(json_object_get(o, "reader"));
     json_decref(o);
@@ -60,7 +66,7 @@ static void module_hook(struct fake *f, flux_msg_t *msg)
         json_array_append_new(
             writers, json_pack("{s:I s:I s:i s:s s:s s:s s:b s:I s:I}", "writer", (json_int_t)i + 1,
                                "rank", (json_int_t)i, "epoch", 1, "host", "h", "address",
-                               b->address[i], "key", text, "far", !b->here, "reader",
+                               b->address[at + i], "key", text, "far", far, "reader",
                                (json_int_t)g.reader, "expires", (json_int_t)g.expires));
     o = json_pack("{s:i s:b s:[] s:o}", "size", (int)b->n, "off", 0, "gone", "writers", writers);
     answer = json_dumps(o, 0);
@@ -181,8 +187,10 @@ static void *end_late(void *arg)
         if (fd[i] < 0 || recv(fd[i], knock, sizeof(knock), 0) <= 0)
             errmsg_set(&b->why, "nobody knocks at writer %u before others have answered", i);
     }
-    for (unsigned i = 0; i < b->n; i++)
+    for (unsigned i = 0; i < b->n; i++) {
+        close(b->listen[i]);
         close(fd[i]);
+    }
     return NULL;
 }
 
@@ -211,16 +219,55 @@ START_TEST(together_here)
         b.listen[i] = listen_here(b.address[i], i);
     ck_assert_int_eq(pthread_create(&t, NULL, end_late, &b), 0);
     ck_assert_ptr_null(reader_open(&b));
-    ck_assert_int_eq(errno, ECONNRESET);
+    ck_assert_int_eq(errno, ECONNREFUSED); /* they are named once more */
     pthread_join(t, NULL);
     ck_assert_msg(!*b.why.text, "%s", b.why.text);
-    for (unsigned i = 0; i < b.n; i++)
-        close(b.listen[i]);
+    fake_free(b.f);
+}
+END_TEST
+
+/* A writer that leaves while a reader is at its door, or just before, is one that has left: the
+ * reader gets the next one. */
+START_TEST(leaves)
+{
+    struct bed b;
+    flux_stream_t *s;
+    pthread_t t;
+    uint64_t step;
+    int rc;
+
+    bed_init(&b, 2);
+    b.n = 1;
+    b.moves = true;
+    b.here = _i == 0;
+    ck_assert_msg(writer_open(&b, 1) == 0, "%s", b.why.text);
+    close(b.listen[0]);
+    if (b.here) {
+        b.listen[0] = listen_here(b.address[0], 0);
+        ck_assert_int_eq(pthread_create(&t, NULL, end_late, &b), 0);
+    }
+    s = reader_open(&b);
+    ck_assert_msg(s != NULL, "%s", b.err.text);
+    if (b.here)
+        pthread_join(t, NULL);
+    ck_assert_msg(!*b.why.text, "%s", b.why.text);
+    rc = flux_stream_begin_step(s, FLUX_STREAM_NEXT, 30., &step, &b.err);
+    ck_assert_msg(rc == 1, "%s", b.err.text);
+    ck_assert_uint_eq(step, 5);
+    flux_stream_close(s);
+    outlet_destroy(b.out[1]);
     fake_free(b.f);
 }
 END_TEST
 
 int main(void)
 {
-    RUN_SUITE("stream_connect", together, together_here, gone);
+    const TTest *const once[] = {together, together_here, gone};
+    TCase *tc = tcase_create("stream_connect");
+
+    tcase_set_timeout(tc, 60);
+    for (size_t i = 0; i < sizeof(once) / sizeof(once[0]); i++)
+        tcase_add_test(tc, once[i]);
+    tcase_add_loop_test(tc, leaves, 0, 2);
+    return run_case("stream_connect", tc);
 }
