@@ -9,12 +9,8 @@
 SIM=$BUILDDIR/t/sim/sim
 [ -x "$SIM" ] || skip_all "the simulator has not been built in $BUILDDIR"
 
-# A store that loses its power does not free what its disk has not acknowledged.  Other scenarios end
-# in order, and look for leaks.
-export ASAN_OPTIONS="${ASAN_OPTIONS-}:detect_leaks=0"
-
 seeds=${FLUX_TEST_SEEDS:-30}
-[ -z "${FLUX_TEST_SANITIZERS:-}" ] || seeds=${FLUX_TEST_SEEDS:-8}
+[ -z "${FLUX_TEST_SANITIZERS:-}" ] || seeds=${FLUX_TEST_SEEDS:-3}
 [ -z "${SOAK_TIME:-}" ] || seeds=1000
 
 plan 4

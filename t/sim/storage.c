@@ -333,13 +333,15 @@ flux_watcher_t *km_driver_watch(const struct kvs_storage_driver *drv, kvs_storag
 /* Only when the module ends: no time passes meanwhile. */
 bool km_driver_wait(const struct kvs_storage_driver *drv, kvs_storage_t *st, int ms)
 {
-    if (st->off)
-        return false;
     vclock_cancel(st->s->clock, st->event);
     st->event = NULL;
-    if (list_empty(&st->executed))
-        execute(st);
-    told(st);
+    if (st->off) {
+        fail_all(st);
+    } else {
+        if (list_empty(&st->executed))
+            execute(st);
+        told(st);
+    }
     return !list_empty(&st->ready);
 }
 
