@@ -666,35 +666,39 @@ gc.collect()
     def test_start(self):
         """a stream of another job is continued, or begun anew, by who says so"""
         self.addCleanup(self.as_task, 0)
-        outs, first = self.run_of("py.run", 7, 3)
+        for transport in ("ring", "tcp"):
+            self.check_start(f"py.run.{transport}", transport)
+
+    def check_start(self, name, transport):
+        outs, first = self.run_of(name, 7, 3)
         self.assertEqual(first, (0, 1))
-        with self.h.stream_reader("py.run", stay=True) as steps:
+        with self.h.stream_reader(name, stay=True, transport=transport) as steps:
             self.close_all(outs)
-            error = self.fails(errno.EEXIST, self.run_of, "py.run", 8, 0)
+            error = self.fails(errno.EEXIST, self.run_of, name, 8, 0)
             self.assertIn("start=append", str(error))
             self.expect(steps, 7, [0, 1], 1)
-            outs, first = self.run_of("py.run", 7, 1)  # it was restarted
+            outs, first = self.run_of(name, 7, 1)  # it was restarted
             self.assertEqual(first, (3, 2))
             self.expect(steps, 7, [2], 1)
             self.expect(steps, 7, [3], 2)
             self.close_all(outs)
-            self.fails(errno.EEXIST, self.run_of, "py.run", 8, 0)
-            self.fails(errno.EEXIST, self.run_of, "py.run", 0, 0)
-            self.fails(errno.EINVAL, self.run_of, "py.run", 8, 0, start="again")
-            outs, first = self.run_of("py.run", 8, 2, start="append")
+            self.fails(errno.EEXIST, self.run_of, name, 8, 0)
+            self.fails(errno.EEXIST, self.run_of, name, 0, 0)
+            self.fails(errno.EINVAL, self.run_of, name, 8, 0, start="again")
+            outs, first = self.run_of(name, 8, 2, start="append")
             self.assertEqual(first, (4, 3))
             self.expect(steps, 8, [4], 3)
             self.close_all(outs)
-            outs, first = self.run_of("py.run", 9, 3, start="anew")
+            outs, first = self.run_of(name, 9, 3, start="anew")
             self.assertEqual(first, (0, 4))
             self.expect(steps, 8, [5], 3)  # what has come of the former run
             self.expect(steps, 9, [0, 1], 4)
             outs[0].close()
-            error = self.fails(errno.EBUSY, self.run_of, "py.run", 9, 0, start="anew")
+            error = self.fails(errno.EBUSY, self.run_of, name, 9, 0, start="anew")
             self.assertIn("another rank", str(error))
             outs[1].close()
             self.expect(steps, 9, [2], 4)
-            outs, first = self.run_of("py.run", 9, 1)
+            outs, first = self.run_of(name, 9, 1)
             self.assertEqual(first, (3, 5))
             self.expect(steps, 9, [3], 5)
             self.close_all(outs)
