@@ -115,7 +115,8 @@ struct flux_stream {
     bool begun;
     flux_stream_t *other; /* that it meets: see stream_meet.c; NULL: none */
     bool meets;           /* a step was begun, and waits for that one */
-    bool stay;            /* the option: */
+    bool stay;            /* the option */
+    errmsg_t died;        /* the end, if a writer has died and it does not stay; "": not yet */
     int heard_end;        /* errno of the last message of the module; 0: more may come */
     inlet_t **left;       /* of writers that are gone, whose memory may still be in use */
     size_t nleft;

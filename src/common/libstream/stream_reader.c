@@ -34,7 +34,8 @@
  * asked again, and opening fails only if it names this writer for WHY_SECONDS.
  *
  * Failure: see flux_stream_begin_step().  When one of several writers has closed its end, no
- * further step can be complete: this is the end of the stream.
+ * further step can be complete: this is the end of the stream.  A reader that does not stay leaves
+ * the other writers when one has died, before it asks for the cause, and says the same again.
  */
 #include "config.h"
 #include <errno.h>
@@ -454,31 +455,42 @@ static void whose(const flux_stream_t *s, const struct stream_source *src, const
                (uint32_t)(src - s->sources), what->text);
 }
 
-/* What the module says about a writer that is gone, if it says something in time; and in which step
- * that was, the one behind the last that this reader was offered.  If the connection has gone
- * through a relay that has ended, the writer may have gone later, and for another reason. */
-static void why(flux_stream_t *s, const struct stream_source *src, errmsg_t *err)
+/* The other writers need not wait for this reader, which has no further step: on another host they
+ * would at their end, and the module learns the cause of a death only when the job has ended. */
+static void leave_others(flux_stream_t *s, const struct stream_source *dead)
+{
+    for (uint32_t i = 0; i < s->nsources; i++) {
+        if (&s->sources[i] != dead && s->sources[i].in)
+            inlet_leave(s->sources[i].in);
+    }
+}
+
+/* The end of a reader that does not stay: what the module says about a writer that is gone, if it
+ * says something in time; and in which step that was, the one behind the last that this reader was
+ * offered.  If the connection has gone through a relay that has ended, the writer may have gone
+ * later, and for another reason. */
+static void why(flux_stream_t *s, const struct stream_source *src, const errmsg_t *lost)
 {
     double until = clock_now() + WHY_SECONDS;
-    errmsg_t lost = err ? *err : (errmsg_t){""};
     struct inlet_stats st;
     double left;
 
+    leave_others(s, src);
     while ((!src->gone || src->more) && (left = until - clock_now()) > 0. &&
            stream_reader_hear(s, left) == 0)
         ;
     inlet_get_stats(src->in, &st);
     if (st.lost && src->gone)
-        errmsg_set(err, "stream '%s': a relay has ended in step %" PRIu64 ", and by now %s",
+        errmsg_set(&s->died, "stream '%s': a relay has ended in step %" PRIu64 ", and by now %s",
                    s->name, src->last, src->gone);
     else if (st.lost)
-        errmsg_set(err, "stream '%s', step %" PRIu64 ": %s", s->name, src->last, lost.text);
+        errmsg_set(&s->died, "stream '%s', step %" PRIu64 ": %s", s->name, src->last, lost->text);
     else if (src->gone && src->last > 0)
-        errmsg_set(err, "stream '%s': %s in step %" PRIu64, s->name, src->gone, src->last);
+        errmsg_set(&s->died, "stream '%s': %s in step %" PRIu64, s->name, src->gone, src->last);
     else if (src->gone)
-        errmsg_set(err, "stream '%s': %s", s->name, src->gone);
+        errmsg_set(&s->died, "stream '%s': %s", s->name, src->gone);
     else
-        whose(s, src, &lost, err);
+        whose(s, src, lost, &s->died);
 }
 
 /* Memory of the former writer stays mapped, and as it is while steps of it are parked. */
@@ -566,9 +578,10 @@ int stream_reader_take(flux_stream_t *s, struct stream_source *src, int slot, er
         (errno == ECONNRESET || (errno == ENODATA && src->nparked == 0)))
         return stream_reader_lost(s, src, err);
     if (rc < 0 && errno == ECONNRESET && slot == HEAD) {
-        why(s, src, err);
-        errno = ECONNRESET;
-    } else if (rc < 0 && errno != ENODATA)
+        why(s, src, &lost);
+        return errmsg_fail(err, ECONNRESET, "%s", s->died.text);
+    }
+    if (rc < 0 && errno != ENODATA)
         whose(s, src, &lost, err);
     src->has[slot] = rc == 1;
     if (rc == 1 && src->last <= src->steps[slot].step) /* they may fall in a group */
@@ -771,6 +784,8 @@ int flux_stream_begin_step(flux_stream_t *s, uint64_t which, double timeout, uin
                            s->step, s->name);
     if (stream_view_failed(s, err) < 0)
         return -1;
+    if (s->died.text[0])
+        return errmsg_fail(err, ECONNRESET, "%s", s->died.text);
     stream_attach_use(s);
     s->meets = false;
     while ((rc = begin(s, which, until, timeout, step, err)) == 1 && (s->other || s->chain)) {
