@@ -261,6 +261,7 @@ ok "the stream goes on, and counts it" wait_until 20 has late faults 1
 ok "the log says why" wait_until 20 logged "of stream 'late': .*wrong.lua:4: .*no variable 'none'"
 rm wrong.lua
 exits 1 "a file that is not there" "$FLUX" stream transform late --at=writer --lua=wrong.lua
+like "$err" "wrong.lua: No such file.*named by its whole path" "is told"
 exits 1 "a reader that is not there" "$FLUX" stream transform late --at=7 --lua=narrow.lua
 like "$err" "stream 'late' has no reader 7" "is told"
 exits 1 "a stream that is not there" "$FLUX" stream transform nothing --at=writer --lua=narrow.lua
@@ -288,6 +289,18 @@ opened w
 go w
 wait_for later
 is "$status/$(cut -f 3-4 later.out | tr '\n\t' ' ;')" "0/n;2 data;25000 T;768 " "a writer that comes later has them"
+ended w
+
+# A path may be one that only the hosts of the programs have: here, the file comes when it has been attached.
+read_bg there there
+wait_until 20 listed there
+ok "the path of a file that is not here is attached" "$FLUX" stream transform there --at=writer --lua="$PWD/there.lua"
+cp narrow.lua there.lua
+peer w 0 write there 2 0 1 ready=1 wait=1
+opened w
+go w
+wait_for there
+is "$status/$(grep -c f32 there.out)" 0/2 "the program that has it loads it"
 ended w
 
 # Several readers, by number, process, rank, host or job; and all of them.

@@ -218,6 +218,22 @@ static int filter_run(struct filter *f, uint32_t count)
     return rc < 0 ? cmd_error(f->c, "%s", err.text) : CMD_OK;
 }
 
+/* Load the transforms into this process. */
+static int filter_load(struct filter *f)
+{
+    errmsg_t err;
+
+    if (!(f->t = stream_chain_create(&err)))
+        return cmd_error(f->c, "%s", err.text);
+    for (unsigned i = 0; i < f->nadded; i++) {
+        const struct added *a = &f->added[i];
+
+        if ((a->lua ? stream_chain_add_lua : stream_chain_add)(f->t, a->spec, &err) < 0)
+            return cmd_error(f->c, "%s", err.text);
+    }
+    return CMD_OK;
+}
+
 static int filter_open(struct filter *f, const char *out, char **names,
                        const struct flux_stream_opts *ropts, const struct flux_stream_opts *wopts)
 {
@@ -238,19 +254,22 @@ static int filter_open(struct filter *f, const char *out, char **names,
     return CMD_OK;
 }
 
-/* Add a transform to the text, with the path of its file, since other processes have other
- * directories. */
+/* Add a transform to the text.  Other processes have other directories: a relative name is that of
+ * a file here, and becomes a path.  A path may be one that only their hosts have. */
 static int text_add(struct filter *f, bool lua, const char *spec)
 {
     const char *base = strrchr(spec, '/');
     const char *arg = lua ? NULL : strchr(base ? base : spec, ':');
     char *file = arg ? strndup(spec, (size_t)(arg - spec)) : strdup(spec);
-    char *path = file ? realpath(file, NULL) : NULL;
+    char *path = !file ? NULL : file[0] == '/' ? strdup(file) : realpath(file, NULL);
     char *more = NULL;
     int rc = CMD_OK;
 
     if (!path)
-        rc = cmd_error(f->c, "%s: %s", spec, strerror(errno));
+        rc = cmd_error(f->c, "%s: %s%s", spec, strerror(errno),
+                       errno == ENOENT ? "; a file that only another host has is named by its "
+                                         "whole path"
+                                       : "");
     else if (strchr(path, '|') || (arg && strchr(arg, '|')) || str_ends(path, ".lua") != lua)
         rc =
             cmd_error(f->c,
@@ -290,12 +309,9 @@ int filter_transform(struct cmd *c, int argc, char **argv)
     bool detach = false;
     uint32_t count = 0;
     const char *val;
-    errmsg_t err;
     int rc = CMD_OK;
     int key = 0;
 
-    if (!(f.t = stream_chain_create(&err)))
-        return cmd_error(c, "%s", err.text);
     while (rc == CMD_OK && (key = cmd_option(c, &transform_usage, argc, argv, &val)) > 0) {
         switch (key) {
         case 'o':
@@ -303,8 +319,8 @@ int filter_transform(struct cmd *c, int argc, char **argv)
             break;
         case 'l':
         case 'x':
-            if ((key == 'l' ? stream_chain_add_lua : stream_chain_add)(f.t, val, &err) < 0)
-                rc = cmd_error(c, "%s", err.text);
+            if (f.nadded == ADDED_MAX)
+                rc = cmd_error(c, "a chain has at most %d transforms", ADDED_MAX);
             else
                 f.added[f.nadded++] = (struct added){key == 'l', val};
             break;
@@ -358,7 +374,7 @@ int filter_transform(struct cmd *c, int argc, char **argv)
         rc = cmd_usage_error(c, "--group is for one IN");
     else if (rc == CMD_OK && ropts.key && !ropts.group)
         rc = cmd_usage_error(c, "--key needs --group");
-    else if (rc == CMD_OK &&
+    else if (rc == CMD_OK && (rc = filter_load(&f)) == CMD_OK &&
              (rc = filter_open(&f, out, argv + c->optind, &ropts, &wopts)) == CMD_OK)
         rc = filter_run(&f, count);
     filter_close(&f, rc);
