@@ -3,6 +3,10 @@
  * A connection is one exchange with the writer, or several of them between hosts, and most of its
  * time passes until the writer has the processor.  So all connections are made at the same time.
  *
+ * The writers of a run agree on their number, and the next run, which begins when all of them have
+ * left, may have more writers, or fewer.  If a reader that is being opened learns of such a run, it
+ * gives up the sources of the one before.
+ *
  * Invariants:
  *  1. Outside of these functions, no source is `joining`.
  *
@@ -206,7 +210,8 @@ int stream_connect_all(flux_stream_t *s, const struct stream_members *ms, double
 {
     int missing = 0;
 
-    if (!s->sources) {
+    if (!s->sources || (s->nsources != ms->size && json_array_size(ms->writers) > 0)) {
+        stream_reader_forget(s);
         if (!(s->sources = calloc(ms->size, sizeof(*s->sources))))
             return errmsg_fail(err, ENOMEM, "out of memory for the %u writers of stream '%s'",
                                ms->size, s->name);

@@ -327,6 +327,8 @@ int stream_connect_one(flux_stream_t *s, const struct stream_member *m, double t
                        errmsg_t *err);
 int stream_connect_all(flux_stream_t *s, const struct stream_members *ms, double timeout,
                        errmsg_t *err);
+/* Free the sources, and what has come from them. */
+void stream_reader_forget(flux_stream_t *s);
 /* The module names the writer of a source once more; another instance of it gives other numbers. */
 void stream_reader_known(flux_stream_t *s, const struct stream_member *m);
 /* The head of a source comes from this inlet. */

@@ -110,7 +110,7 @@ void stream_reader_leave(flux_stream_t *s)
     s->f = NULL;
 }
 
-void stream_reader_close(flux_stream_t *s)
+void stream_reader_forget(flux_stream_t *s)
 {
     for (uint32_t i = 0; i < s->nsources; i++) {
         block_destroy(s->sources[i].block);
@@ -122,6 +122,13 @@ void stream_reader_close(flux_stream_t *s)
         json_decref(s->sources[i].next);
     }
     free(s->sources);
+    s->sources = NULL;
+    s->nsources = 0;
+}
+
+void stream_reader_close(flux_stream_t *s)
+{
+    stream_reader_forget(s);
     flux_stream_close(s->other);
     while (s->nleft > 0)
         inlet_destroy(s->left[--s->nleft]);

@@ -26,9 +26,10 @@ static const unsigned char key[KNOCK_KEY_LEN] = "the capability of this stream..
 
 struct bed {
     struct fake *f;
-    bool here;  /* writers of this host, else by TCP */
-    unsigned n; /* writers */
-    bool moves; /* the first request names a writer that has left by the second one */
+    bool here;     /* writers of this host, else by TCP */
+    unsigned n;    /* writers */
+    unsigned next; /* writers of the next run, behind them; 0: there is none */
+    bool half;     /* only the first writer has come when the next run begins */
     unsigned requests;
     int listen[WRITERS];
     char address[WRITERS][FAR_ADDR_MAX];
@@ -37,16 +38,37 @@ struct bed {
     errmsg_t why; /* of the writers' thread */
 };
 
+/* Answer the last request with writers, the first of which is number `at`. */
+static void answer(struct bed *b, uint64_t reader, unsigned at, unsigned n, unsigned size)
+{
+    struct far_grant g = {.stream = "s", .reader = reader, .expires = (uint64_t)clock_wall() + 60};
+    unsigned char secret[FAR_KEY_LEN];
+    char text[2 * FAR_KEY_LEN + 1];
+    json_t *writers = json_array();
+    json_t *o;
+    char *json;
+
+    far_key_grant(secret, key, &g);
+    *hex_encode(text, secret, sizeof(secret)) = '\0';
+    for (unsigned i = 0; i < n; i++)
+        json_array_append_new(writers,
+                              json_pack("{s:I s:I s:i s:s s:s s:s s:b s:I s:I}", "writer",
+                                        (json_int_t)(at + i) + 1, "rank", (json_int_t)i, "epoch", 1,
+                                        "host", "h", "address", b->address[at + i], "key", text,
+                                        "far", !b->here || at > 0, "reader", (json_int_t)g.reader,
+                                        "expires", (json_int_t)g.expires));
+    o = json_pack("{s:i s:b s:[] s:o}", "size", (int)size, "off", 0, "gone", "writers", writers);
+    json = json_dumps(o, 0);
+    json_decref(o);
+    fake_inbox(b->f, fake_answer(b->f, b->f->nsent - 1, 0, FLUX_MSGF_STREAMING, json));
+    free(json);
+}
+
 static void module_hook(struct fake *f, flux_msg_t *msg)
 {
     struct bed *b = f->user;
-    struct far_grant g = {.stream = "s", .expires = (uint64_t)clock_wall() + 60};
-    unsigned char secret[FAR_KEY_LEN];
-    char text[2 * FAR_KEY_LEN + 1];
-    json_t *o, *writers;
-    char *answer;
-    unsigned at;
-    bool far;
+    uint64_t reader;
+    json_t *o;
 
     fake_keep(f, msg);
     if (strcmp(flux_msg_topic(msg), "stream.read") != 0) {
@@ -54,25 +76,13 @@ static void module_hook(struct fake *f, flux_msg_t *msg)
             fake_inbox(f, fake_answer(f, f->nsent - 1, 0, 0, NULL));
         return;
     }
-    at = b->moves && b->requests++ > 0; /* where the writers are */
-    far = !b->here || at > 0;
     o = json_loads(flux_msg_json(msg), 0, NULL);
-    g.reader = (uint64_t)json_integer_value(json_object_get(o, "reader"));
+    reader = (uint64_t)json_integer_value(json_object_get(o, "reader"));
     json_decref(o);
-    far_key_grant(secret, key, &g);
-    *hex_encode(text, secret, sizeof(secret)) = '\0';
-    writers = json_array();
-    for (unsigned i = 0; i < b->n; i++)
-        json_array_append_new(
-            writers, json_pack("{s:I s:I s:i s:s s:s s:s s:b s:I s:I}", "writer", (json_int_t)i + 1,
-                               "rank", (json_int_t)i, "epoch", 1, "host", "h", "address",
-                               b->address[at + i], "key", text, "far", far, "reader",
-                               (json_int_t)g.reader, "expires", (json_int_t)g.expires));
-    o = json_pack("{s:i s:b s:[] s:o}", "size", (int)b->n, "off", 0, "gone", "writers", writers);
-    answer = json_dumps(o, 0);
-    json_decref(o);
-    fake_inbox(f, fake_answer(f, f->nsent - 1, 0, FLUX_MSGF_STREAMING, answer));
-    free(answer);
+    if (b->requests++ == 0 || b->next == 0)
+        answer(b, reader, 0, b->half ? 1 : b->n, b->n);
+    if (b->next > 0 && (b->half || b->requests > 1))
+        answer(b, reader, b->n, b->next, b->next);
 }
 
 static void bed_init(struct bed *b, unsigned writers)
@@ -237,8 +247,7 @@ START_TEST(leaves)
     int rc;
 
     bed_init(&b, 2);
-    b.n = 1;
-    b.moves = true;
+    b.n = b.next = 1;
     b.here = _i == 0;
     ck_assert_msg(writer_open(&b, 1) == 0, "%s", b.why.text);
     close(b.listen[0]);
@@ -260,6 +269,44 @@ START_TEST(leaves)
 }
 END_TEST
 
+/* All writers leave while a reader is at their doors, or waits for the last of them, and the next
+ * run has more of them, or fewer. */
+START_TEST(resized)
+{
+    static const struct {
+        unsigned n, next;
+        bool half;
+    } runs[] = {{1, 3, false}, {2, 1, false}, {2, 1, true}, {2, 3, true}};
+    unsigned n = runs[_i].n;
+    unsigned next = runs[_i].next;
+    struct bed b;
+    flux_stream_t *s;
+    uint64_t step;
+    int rc;
+
+    bed_init(&b, n + next);
+    b.n = n;
+    b.next = next;
+    b.half = runs[_i].half;
+    for (unsigned i = 0; i < n + next; i++) {
+        if (i >= n || (b.half && i == 0))
+            ck_assert_msg(writer_open(&b, i) == 0, "%s", b.why.text);
+        else
+            close(b.listen[i]);
+    }
+    s = reader_open(&b);
+    ck_assert_msg(s != NULL, "%s", b.err.text);
+    ck_assert_uint_eq(flux_stream_writers(s), next);
+    rc = flux_stream_begin_step(s, FLUX_STREAM_NEXT, 30., &step, &b.err);
+    ck_assert_msg(rc == 1, "%s", b.err.text);
+    ck_assert_uint_eq(step, 5);
+    flux_stream_close(s);
+    for (unsigned i = 0; i < n + next; i++)
+        outlet_destroy(b.out[i]);
+    fake_free(b.f);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const once[] = {together, together_here, gone};
@@ -269,5 +316,6 @@ int main(void)
     for (size_t i = 0; i < sizeof(once) / sizeof(once[0]); i++)
         tcase_add_test(tc, once[i]);
     tcase_add_loop_test(tc, leaves, 0, 2);
+    tcase_add_loop_test(tc, resized, 0, 4);
     return run_case("stream_connect", tc);
 }
