@@ -36,6 +36,10 @@ fails("EEXIST", "a variable is put twice", w:put("n", 1))
 fails("ERANGE", "a value that is not one of the type", w:put("big", 256, {type = "u8"}))
 fails("ERANGE", "an element that is not one", w:put("big", {1, -1}, {type = "u8"}))
 fails("EINVAL", "an element that is not a number", w:put("big", {1, "x"}))
+is(select(2, w:put("big", {1, "a"})),
+   "variable 'big' in step 0 of stream 'lua.a': element 2: a string is not a number", "which is named")
+is(select(2, w:put("big", 256, {type = "u8"})):match("^variable 'big' in step 0 of stream 'lua.a': ") ~= nil, true,
+   "as is a value")
 fails("EINVAL", "a piece outside of the array", w:put("out", {1}, {shape = {2}, offset = {2}}))
 fails("EINVAL", "a bad name of a variable", w:put("a b", 1))
 raises("another number of elements", "a wrong count", w.put, w, "x", {1, 2}, {count = {3}})
@@ -128,6 +132,11 @@ is(table.concat(r:read("T"), " "), "1.0 2.0 3.0 4.0 5.0 6.0", "an array as a who
 is(table.concat(r:read("T", {0, 1}, {2, 2}), " "), "2.0 3.0 5.0 6.0", "a part of it")
 is(table.concat(r:read("T", {1, 0}, {1, 2}, {1, 2}), " "), "4.0 6.0", "with a stride")
 fails("ENODATA", "elements that nobody has", r:read("part"))
+for _, large in ipairs {1 << 40, 1 << 62} do
+  fails("ERANGE", "a part for which no memory has room", r:read("T", {0, 0}, {large, 3}))
+  fails("ERANGE", "and a request of it", r:schedule("T", {0, 0}, {large, 3}))
+end
+is(select(2, r:read("T", {0, 0}, {1 << 40, 3})):match("^step 0 of stream 'lua.a': ") ~= nil, true, "name stream and step")
 fails("ERANGE", "a part outside of the array", r:read("T", {0, 0}, {3, 3}))
 raises("2 dimensions", "a part of another shape", r.read, r, "T", {0}, {1})
 raises("belong together", "half a part", r.read, r, "T", {0, 0})

@@ -28,6 +28,7 @@
 #include "config.h"
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +39,8 @@
 
 _Static_assert(TARRAY_DIMS == FLUX_STREAM_DIMS_MAX, "one limit");
 
-#define FORMATS_MAX 256 /* formats of records that a stream keeps */
+#define NAME_MAX_LEN 128 /* of a stream */
+#define FORMATS_MAX 256  /* formats of records that a stream keeps */
 
 struct value {
     struct value *next;
@@ -52,6 +54,7 @@ struct lflux_stream {
     struct value *values;
     hmap_t *formats; /* of records, by their text; NULL: none */
     struct lflux_requests requests;
+    char name[NAME_MAX_LEN + 1];
     bool begun;
     bool busy;  /* a call is under way */
     bool ended; /* during that call */
@@ -163,6 +166,7 @@ static int stream_open(lua_State *L, const char *class, enum flux_stream_mode mo
     int errnum;
 
     ls->lh = lh;
+    snprintf(ls->name, sizeof(ls->name), "%s", name);
     lflux_hold(lh);
     list_init(&ls->node);
     lflux_requests_init(&ls->requests);
@@ -364,8 +368,7 @@ static int put_table(lua_State *L, struct lflux_stream *ls, const char *var)
     for (uint64_t i = 0; i < n; i++) {
         lua_rawgeti(L, 3, (lua_Integer)i + 1);
         if (tarray_lua_get(L, -1, a.type, data + i * stream_elem_size(a.type), &err) < 0)
-            return lflux_fail(L, errno, "element %d of variable '%s': %s", (int)i + 1, var,
-                              err.text);
+            return lflux_put_fails(L, ls->s, ls->name, var, i + 1, &err);
         lua_pop(L, 1);
     }
     out.type = stream_elem_name(a.type);
@@ -431,7 +434,7 @@ static int put_records(lua_State *L, struct lflux_stream *ls, const char *var,
     bool one;
 
     if (!(recs = record_lua_pack(L, 3, &p, &n, &one, &why)))
-        return lflux_fail(L, errno, "variable '%s': %s", var, why.text);
+        return lflux_put_fails(L, ls->s, ls->name, var, 0, &why);
     if (nshape > 1 || (noffset > 0 && noffset != nshape) || (one && nshape > 0))
         return luaL_argerror(L, 4, "records are one, or have one dimension");
     count = n;
@@ -469,7 +472,7 @@ static int put_value(lua_State *L, struct lflux_stream *ls, const char *var)
         return luaL_argerror(L, 3, "it is not a value of a variable");
     data = keep(L, ls, stream_elem_size(type));
     if (tarray_lua_get(L, 3, type, data, &err) < 0)
-        return lflux_fail(L, errno, "variable '%s': %s", var, err.text);
+        return lflux_put_fails(L, ls->s, ls->name, var, 0, &err);
     one.type = stream_elem_name(type);
     if (flux_stream_put_array(ls->s, var, &one, data, &err) < 0)
         return lflux_fail_err(L, errno, &err);
@@ -816,9 +819,9 @@ static int read_records(lua_State *L, struct lflux_stream *ls, const char *var,
             n = UINT64_MAX;
     if (!(f = records_format(L, ls, var, 6, &err)))
         return lflux_fail_err(L, errno, &err);
-    if (__builtin_mul_overflow(n, stream_format_size(f), &size) || size > SIZE_MAX / 2)
-        return lflux_fail(L, E2BIG, "the part of variable '%s' is too large", var);
-    to = lua_newuserdata(L, size);
+    if (__builtin_mul_overflow(n, stream_format_size(f), &size))
+        size = SIZE_MAX;
+    to = lflux_stream_room(L, &size);
     if (flux_stream_get_record_box(ls->s, var, starts, counts, strides, f, to, size, &err) < 0)
         return lflux_fail_err(L, errno, &err);
     record_lua_push(L, f, to, n, false);
@@ -838,6 +841,7 @@ static int reader_read(lua_State *L)
     const uint64_t *starts, *strides;
     struct tarray a = {0};
     errmsg_t err;
+    size_t size;
     void *to;
 
     lua_settop(L, 6);
@@ -853,11 +857,12 @@ static int reader_read(lua_State *L)
     memcpy(a.count, lflux_stream_dims(L, 4, in.ndims, count) ? count : in.shape,
            in.ndims * sizeof(a.count[0]));
     if (tarray_finish(&a) < 0)
-        return lflux_fail(L, E2BIG, "the part of variable '%s' is too large", var);
-    a.data = to = lua_newuserdata(L, tarray_size(&a));
+        a.elems = 0; /* an empty box, or it is outside of the array */
+    size = tarray_size(&a);
+    a.data = to = lflux_stream_room(L, &size);
     starts = lflux_stream_dims(L, 3, in.ndims, start);
     strides = lflux_stream_dims(L, 5, in.ndims, stride);
-    if (flux_stream_get_box(ls->s, var, starts, a.count, strides, to, tarray_size(&a), &err) < 0)
+    if (flux_stream_get_box(ls->s, var, starts, a.count, strides, to, size, &err) < 0)
         return lflux_fail_err(L, errno, &err);
     return lflux_push_elements(L, &a);
 }

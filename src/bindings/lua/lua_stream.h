@@ -31,6 +31,11 @@ int lflux_writer_drop_step(lua_State *L);
 int lflux_writer_drain(lua_State *L);
 int lflux_writer_define(lua_State *L);
 int lflux_stream_rank(lua_State *L); /* with the handle at 1 */
+/* What was to be put, or an element of it (counted from 1; 0: not one), is not possible, for this
+ * reason and the errno that is set: nil, an error message that has the name of the stream and the
+ * step, errno. */
+int lflux_put_fails(lua_State *L, flux_stream_t *s, const char *name, const char *var,
+                    uint64_t elem, const errmsg_t *why);
 
 /* --- lua_stream_attr.c --- */
 
@@ -45,6 +50,9 @@ int lflux_mine(lua_State *L, flux_stream_t *s);
 
 /* --- lua_stream_schedule.c --- */
 
+/* Push memory for a part of an array.  If there is none as large: NULL, and *size is 0, for which
+ * libstream says what is wrong. */
+void *lflux_stream_room(lua_State *L, size_t *size);
 /* What a reader has requested. */
 struct lflux_requests {
     struct list_node open;

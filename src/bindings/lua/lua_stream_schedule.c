@@ -62,6 +62,22 @@ static int shape(const struct flux_stream_info *in, bool whole, const uint64_t *
     return tarray_finish(a);
 }
 
+static int new_room(lua_State *L)
+{
+    lua_newuserdata(L, *(const size_t *)lua_touserdata(L, 1));
+    return 1;
+}
+
+void *lflux_stream_room(lua_State *L, size_t *size)
+{
+    lua_pushcfunction(L, new_room);
+    lua_pushlightuserdata(L, size);
+    if (lua_pcall(L, 1, 1, 0) == LUA_OK)
+        return lua_touserdata(L, -1);
+    *size = 0;
+    return NULL;
+}
+
 int lflux_schedule(lua_State *L, flux_stream_t *s, struct lflux_requests *rs)
 {
     static const char *const options[] = {"rank", NULL};
@@ -73,6 +89,7 @@ int lflux_schedule(lua_State *L, flux_stream_t *s, struct lflux_requests *rs)
     struct flux_stream_box box;
     struct tarray a;
     errmsg_t err;
+    size_t size;
 
     lua_settop(L, 6);
     lflux_check_options(L, 6, options);
@@ -88,13 +105,17 @@ int lflux_schedule(lua_State *L, flux_stream_t *s, struct lflux_requests *rs)
     box.count = lflux_stream_dims(L, 4, in.ndims, count);
     box.stride = lflux_stream_dims(L, 5, in.ndims, stride);
     if (shape(&in, rank == FLUX_STREAM_ALL, box.count, box.stride, &a) < 0)
-        return lflux_fail(L, E2BIG, "the part of variable '%s' is too large", var);
-    if (!(r = malloc(sizeof(*r) + tarray_size(&a))))
-        return lflux_fail(L, ENOMEM, "out of memory for a part of variable '%s'", var);
+        a.elems = 0; /* an empty box, or it is outside of the array */
+    size = tarray_size(&a);
+    if (!(r = malloc(sizeof(*r) + size))) {
+        size = 0; /* for which libstream says what is wrong */
+        if (!(r = malloc(sizeof(*r))))
+            return lflux_fail(L, ENOMEM, "out of memory for a part of variable '%s'", var);
+    }
     r->a = a;
     r->a.data = r->data;
     list_init(&r->node);
-    if (flux_stream_schedule(s, var, rank, &box, r->data, tarray_size(&a), &err) < 0) {
+    if (flux_stream_schedule(s, var, rank, &box, r->data, size, &err) < 0) {
         free(r);
         return lflux_fail_err(L, errno, &err);
     }
