@@ -11,7 +11,7 @@
  *  1. Outside of these functions, no source is `joining`.
  *
  * Failure: if one writer cannot be reached, the others that were being connected are given up.
- * While a stream is opened, the module then names all of them once more (stream_reader.c).
+ * While a stream is opened, the module then names all of them once more (stream_open.c).
  */
 #include "config.h"
 #include <errno.h>

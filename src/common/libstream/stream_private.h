@@ -1,5 +1,5 @@
-/* What stream.c, stream_join.c, stream_writer.c, stream_reader.c, stream_global.c, stream_pin.c,
- * stream_schedule.c, stream_view.c, stream_sift.c and stream_file.c share. */
+/* What stream.c, stream_join.c, stream_open.c, stream_writer.c, stream_reader.c, stream_global.c,
+ * stream_pin.c, stream_schedule.c, stream_view.c, stream_sift.c and stream_file.c share. */
 #ifndef STREAM_PRIVATE_H
 #define STREAM_PRIVATE_H
 
@@ -19,6 +19,7 @@
 #include "libutil/hmap.h"
 
 #define STREAM_OPEN_TIMEOUT 30.
+#define STREAM_WHY_SECONDS 2. /* that the module may take to say why a writer has gone */
 
 /* A step that was taken, and is not the one that is needed. */
 struct stream_parked {
@@ -327,6 +328,8 @@ int stream_connect_one(flux_stream_t *s, const struct stream_member *m, double t
                        errmsg_t *err);
 int stream_connect_all(flux_stream_t *s, const struct stream_members *ms, double timeout,
                        errmsg_t *err);
+/* Note which writers have left, as a message of the module says. */
+void stream_reader_gone(flux_stream_t *s, const struct stream_members *ms);
 /* Free the sources, and what has come from them. */
 void stream_reader_forget(flux_stream_t *s);
 /* The module names the writer of a source once more; another instance of it gives other numbers. */
