@@ -131,7 +131,7 @@ static int set_part(const sessmap_t *m, struct place *p, char **part, const char
 {
     char *copy;
 
-    if (*part && text && strcmp(*part, text) == 0)
+    if (*part && text ? strcmp(*part, text) == 0 : !*part && !text)
         return 0;
     copy = text ? strdup(text) : NULL;
     free(*part);
@@ -150,7 +150,8 @@ int sessmap_set_address(sessmap_t *m, uint32_t rank, const char *tree, const cha
     if (set_part(m, p, &p->tree, tree) == 0 &&
         set_part(m, p, &p->event, event[0] ? event : NULL) == 0)
         return 0;
-    (void)set_part(m, p, &p->tree, NULL); /* never half of it */
+    (void)set_part(m, p, &p->tree, NULL); /* never half of it, nor that of an earlier broker */
+    (void)set_part(m, p, &p->event, NULL);
     return -1;
 }
 

@@ -219,6 +219,10 @@ START_TEST(card_changes)
     expect_places(m, number, 0, 8,
                   "[" PLACE("1", "up", "1", "0") ",\"address\":\"tcp://b\"}," PLACE("2", "slow",
                                                                                     "1", "0") "}]");
+    number = sessmap_number(m) + 1;
+    change(m, "2", RANK_UP);
+    ck_assert_int_eq(sessmap_set_address(m, 1, "tcp://b", ""), 0);
+    expect_places(m, number, 0, 8, "[]");
     ck_assert_int_eq(sessmap_set_address(m, 8, "tcp://none", ""), 0); /* there is no such rank */
     ck_assert_ptr_null(sessmap_key(m, 8));
     sessmap_destroy(m);
