@@ -198,10 +198,10 @@ static const char *host_at(const boot_roster_t *r, uint32_t rank)
     return idset_test(r->unsaved, rank) ? NULL : boot_hosts_name(r->hosts, rank);
 }
 
-/* The rank of a host that was added; the size of the session: none. */
+/* The first rank of a host of the session; the size of the session: none. */
 static uint32_t rank_of(const boot_roster_t *r, const char *host)
 {
-    uint32_t rank = boot_hosts_listed(r->hosts), size = boot_hosts_size(r->hosts);
+    uint32_t rank = 0, size = boot_hosts_size(r->hosts);
 
     while (rank < size) {
         const char *name = host_at(r, rank);
@@ -222,9 +222,10 @@ int boot_roster_admit(const boot_roster_t *r, uint32_t rank, const char *host, e
         return 0;
     if ((own = rank_of(r, host)) < boot_hosts_size(r->hosts))
         return errmsg_fail(err, EPERM,
-                           "host %.64s was added as rank %u, not as rank %u: start its broker with "
+                           "host %.64s %s as rank %u, not as rank %u: start its broker with "
                            "--set=boot.rank=%u",
-                           host, own, rank, own);
+                           host, own < boot_hosts_listed(r->hosts) ? "is listed" : "was added", own,
+                           rank, own);
     if (known)
         return errmsg_fail(err, EPERM,
                            "rank %u is for host %.64s, and host %.64s has not been added to the "

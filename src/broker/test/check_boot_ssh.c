@@ -125,6 +125,8 @@ START_TEST(test_roster)
     ck_assert_int_eq(boot_roster_admit(r, 3, "c", &err), -1);
     ck_assert_int_eq(errno, EPERM);
     ck_assert_ptr_nonnull(strstr(err.text, "host c was added as rank 2, not as rank 3: start its"));
+    ck_assert_int_eq(boot_roster_admit(r, 3, "b", &err), -1);
+    ck_assert_ptr_nonnull(strstr(err.text, "host b is listed as rank 1, not as rank 3: start its"));
     ck_assert_int_eq(boot_roster_admit(r, 9, "d", &err), -1);
     ck_assert_int_eq(boot_roster_add(r, "two words", &rank, &err), -1);
     ck_assert_int_eq(boot_roster_add(r, "b", &rank, &err), -1);
