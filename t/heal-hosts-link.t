@@ -50,7 +50,7 @@ print("ready", flush=True)
 END
 nsenter -t "${holders[5]}" -n python3 relay.py 10.77.0.1 8050 8051 >relayed &
 relay=$!
-ok "a relay" wait_until 30 grep -q ready relayed
+wait_until 30 grep -q ready relayed || bail "the relay does not start"
 # What rank 1, on host 2, sends to rank 0 goes there.
 in_ns 2 nft -f - <<'END' || skip_all "no translation of addresses in a network namespace"
 table ip detour {
