@@ -15,8 +15,8 @@
  * Distribution: what all brokers need of the map is in the events: states, incarnations, parents.
  * They do not need addresses: a broker has the cards of those above it from its welcome, and asks
  * its successor on the ring itself (core_successor.c).  At each of 16,384 brokers the addresses of
- * all would take 2 MB, and each start of a broker would send its own to all.  Who wants them asks
- * rank 0 for what has changed since the number of the map that he has: overlay.map.
+ * all would take 2 MB, and each start of a broker would send its own to all.  A program that needs
+ * them asks rank 0 for what has changed since the number of its own copy of the map: overlay.map.
  *
  * Invariants:
  *  1. Rank 0 knows the address of a rank before it publishes that the rank is up.

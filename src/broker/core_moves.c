@@ -88,8 +88,7 @@ bool moves_guess(core_t *c, uint32_t rank, uint32_t parent)
         return false;
     if (idset_set(c->guessed, rank) < 0)
         core_log(c, LOG_ERR,
-                 "rank %u is out of memory to note that it does not know where rank %u "
-                 "is",
+                 "rank %u is out of memory to note that the place of rank %u is a guess",
                  c->cfg.rank, rank);
     return true;
 }

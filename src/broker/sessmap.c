@@ -4,9 +4,9 @@
  *  1. Each change adds one to the number.
  *  2. The incarnation of a rank never falls, and grows by one each time that a broker of the rank
  *     becomes ready.  It is 0 if and only if the rank is absent, or joins for the first time.
- *  3. Who has the map of a number, and then the places that have changed since, has the map of
- *     now.  What has no number of its own counts as part of the next change: so it may be told
- *     twice, and is never left out.
+ *  3. The map of a number, together with the places that have changed since, is the present map.
+ *     What has no number of its own counts as part of the next change: so it may be told twice,
+ *     and is never left out.
  *
  * The card of a rank that is lost, or has left, stays until its next broker is ready.
  *
