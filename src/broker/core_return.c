@@ -30,7 +30,8 @@
  *     announced the loss of the earlier one, or has been told of it (core_view.c).  So a service
  *     between it and rank 0 is notified of the loss before it gets a message of the new broker.  A
  *     broker that has joined late itself does not welcome a child before the event which says that
- *     it is up, because that event lists the lost ranks.
+ *     it is up, because that event lists the lost ranks.  A child may have left after the event
+ *     that announced its loss, which another broker has reported: then no other event follows.
  *  2. On each plane, one connection carries a neighbor.  A neighbor that is connected is not
  *     replaced by another broker of its rank, with one exception: the predecessor on the ring, once
  *     the session counts it as lost.  So messages of an earlier incarnation that continues after
@@ -53,11 +54,16 @@
 void return_await(core_t *c, struct peer *p, const idset_t *subtree)
 {
     idset_t *reported = core_is_root(c) ? NULL : idset_intersect(subtree, c->up);
+    /* Those that an event has announced as lost, and that have not joined since (invariant 1). */
+    idset_t *told = reported ? idset_difference(census_gone(c), c->joined) : NULL;
 
-    if (!reported || idset_subtract(reported, c->unreported) < 0 || idset_empty(reported)) {
+    if (!told || idset_subtract(reported, told) < 0 ||
+        idset_subtract(reported, c->unreported) < 0 || idset_empty(reported)) {
+        idset_destroy(told);
         idset_destroy(reported);
         return;
     }
+    idset_destroy(told);
     if (p->await && idset_add(reported, p->await) < 0)
         core_log(c, LOG_ERR, "rank %u is out of memory to note lost ranks", c->cfg.rank);
     idset_destroy(p->await);

@@ -247,6 +247,47 @@ START_TEST(repeated)
 }
 END_TEST
 
+/* The session counts rank 3 as lost, by the report of another broker, while it is below rank 2.
+ * That has heard the event when rank 3 leaves, so it does not wait for one, and the next broker of
+ * that rank joins there.  If that dies before it is up everywhere (1), rank 2 waits for what is
+ * said of it. */
+START_TEST(left_after)
+{
+    struct cluster *cl = cl_up(4, "chain");
+
+    control(cl, 0, 1, "overlay.lost", "{\"ranks\":\"3\",\"by\":1}");
+    cl_pump(cl);
+    ck_assert_int_eq(core_state(cl->nodes[3].core), CORE_EXIT);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "3");
+    cl_kill(cl, 3);
+    cl_pump(cl);
+    if (_i) {
+        cl_restart(cl, 3);
+        cl_pump(cl);
+        ck_assert_int_eq(core_state(cl->nodes[3].core), CORE_WIRED);
+        cl->slow[2][1] = true; /* with what it reports of rank 3 */
+        core_local_ready(cl->nodes[3].core);
+        cl_pump(cl);
+        cl_kill(cl, 3);
+        cl_pump(cl);
+        cl_restart(cl, 3);
+        cl_pump(cl);
+        ck_assert_int_eq(core_state(cl->nodes[3].core), CORE_JOIN);
+        cl->slow[2][1] = false;
+        cl_pump(cl);
+        core_local_ready(cl->nodes[3].core);
+        cl_pump(cl);
+    } else {
+        start_again(cl, 3);
+    }
+    cl_sleep(cl, 1.);
+    expect_running(cl);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-3");
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core_stale");
@@ -260,5 +301,6 @@ int main(void)
     tcase_add_test(tc, elsewhere);
     tcase_add_test(tc, earlier_place);
     tcase_add_test(tc, repeated);
+    tcase_add_loop_test(tc, left_after, 0, 2);
     return run_case("core_stale", tc);
 }
