@@ -694,7 +694,7 @@ static void place_below(core_t *c, const struct peer *p, const idset_t *below)
         const struct peer *q =
             hmap_get_u64(c->child_by_rank, topology_next_hop(tree, c->cfg.rank, r));
 
-        if (q && q != p && (!q->up || idset_test(c->guessed, r)) &&
+        if (q && q != p && (!q->up || moves_is_guessed(c, r)) &&
             topology_is_ancestor(tree, c->cfg.rank, r) && spread_is_deeper(c, r, p->rank) &&
             moves_guess(c, r, p->rank))
             tree = overlay_tree(c);

@@ -7,9 +7,10 @@
  * Tree: this file keeps a tree with the ranks that have moved beside the shape (overlay_tree()).
  * Each broker changes its own tree when it takes over a child, or gives it back, when a broker
  * below it reports a move, and when the event overlay.moved arrives.  What an orphan says of other
- * ranks is a guess (moves_guess()), until a move of theirs is known.  The root, which publishes
- * that event, puts a rank back into its place in the shape when the rank is lost or leaves; a guest
- * only when no orphan is below it any longer.
+ * ranks is a guess (moves_guess()), until a move of theirs is known, or an event tells that a rank
+ * which they are below, by the moves, has moved elsewhere.  The root, which publishes that event,
+ * puts a rank back into its place in the shape when the rank is lost or leaves; a guest only when
+ * no orphan is below it any longer.
  *
  * Number: each rank numbers its moves: its incarnation in the high bits, and a count in the low
  * ones.  The root has the last number of an incarnation, for the return of a lost rank to its
@@ -82,15 +83,51 @@ bool moves_place(core_t *c, uint32_t rank, uint32_t parent)
     return true;
 }
 
+bool moves_is_guessed(const core_t *c, uint32_t rank)
+{
+    return hmap_get_u64(c->guessed, rank) != NULL;
+}
+
 bool moves_guess(core_t *c, uint32_t rank, uint32_t parent)
 {
+    uintptr_t told = (uintptr_t)hmap_get_u64(c->guessed, rank);
+
+    if (told == 0)
+        told = (uintptr_t)topology_parent(overlay_tree(c), rank) + 1;
     if (!moves_place(c, rank, parent))
         return false;
-    if (idset_set(c->guessed, rank) < 0)
+    if (hmap_put_u64(c->guessed, rank, (void *)told) < 0)
         core_log(c, LOG_ERR,
                  "rank %u is out of memory to note that the place of rank %u is a guess",
                  c->cfg.rank, rank);
     return true;
+}
+
+/* Return a rank whose place is guessed, and that is below this one by the moves that are known; or
+ * IDSET_NONE. */
+static uint32_t guessed_below(const core_t *c, uint32_t rank)
+{
+    size_t pos = 0;
+    uint64_t r;
+    void *told;
+
+    while (hmap_next(c->guessed, &pos, NULL, &r, &told)) {
+        if (topology_is_ancestor(overlay_tree(c), rank, (uint32_t)((uintptr_t)told - 1)))
+            return (uint32_t)r;
+    }
+    return IDSET_NONE;
+}
+
+/* An event tells that this rank has moved elsewhere.  What was below it by earlier moves has gone
+ * with it: an orphan that had another one of them would have reported that move after its
+ * welcome. */
+static void end_guesses(core_t *c, uint32_t rank)
+{
+    for (uint32_t r; (r = guessed_below(c, rank)) != IDSET_NONE;) {
+        uintptr_t told = (uintptr_t)hmap_take_u64(c->guessed, r);
+
+        (void)moves_place(c, r, (uint32_t)(told - 1));
+    }
 }
 
 /* Note that the rank, and all ranks below it, are below this parent since the move of this number.
@@ -99,7 +136,7 @@ bool moves_note(core_t *c, uint32_t rank, uint32_t parent, uint32_t number)
 {
     if (number <= (uintptr_t)hmap_get_u64(c->move_of, rank) || !moves_place(c, rank, parent))
         return false;
-    (void)idset_clear(c->guessed, rank);
+    (void)hmap_del_u64(c->guessed, rank);
     if (hmap_put_u64(c->move_of, rank, (void *)(uintptr_t)number) < 0)
         core_log(c, LOG_ERR, "rank %u is out of memory for the number of a move of rank %u",
                  c->cfg.rank, rank);
@@ -262,6 +299,9 @@ static void has_moved(core_t *c, const struct control_moved *m)
             keep_pending(c, sub);
         if (sub)
             moved_away(c, sub);
+        /* A broker above its new parent knows what it has named. */
+        if (!put_back && !topology_is_ancestor(overlay_tree(c), me, m->parent))
+            end_guesses(c, m->rank);
     }
     idset_destroy(sub);
 }
@@ -415,7 +455,7 @@ void moves_joined(core_t *c, uint32_t child, const idset_t *joined)
         if (r == child ? topology_parent(tree, r) != c->cfg.rank
                        : !topology_is_ancestor(tree, child, r))
             (void)moves_place(c, r, topology_parent(c->topo, r));
-        (void)idset_clear(c->guessed, r);
+        (void)hmap_del_u64(c->guessed, r);
     }
     idset_destroy(moved);
 }
@@ -446,7 +486,7 @@ uint32_t moves_incarnation(uint32_t number)
 int moves_init(core_t *c)
 {
     return (c->moved = idset_create()) && (c->untold = idset_create()) &&
-                   (c->guessed = idset_create()) && (c->unplaced = idset_create()) &&
+                   (c->guessed = hmap_create_u64(NULL)) && (c->unplaced = idset_create()) &&
                    (c->move_of = hmap_create_u64(NULL))
                ? 0
                : -1;
@@ -456,7 +496,7 @@ void moves_destroy(core_t *c)
 {
     idset_destroy(c->moved);
     idset_destroy(c->untold);
-    idset_destroy(c->guessed);
+    hmap_destroy(c->guessed);
     idset_destroy(c->unplaced);
     hmap_destroy(c->move_of);
     topology_destroy(c->tree);

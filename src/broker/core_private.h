@@ -225,7 +225,7 @@ struct core {
     uint32_t moves;    /* number of moves of this broker */
     idset_t *unplaced; /* the root: lost guests that were not put back yet */
     idset_t *untold;   /* have moved below this broker, and no event has told that yet */
-    idset_t *guessed;  /* an orphan has named them, and no move is known (core_heal.c) */
+    hmap_t *guessed;   /* ranks that an orphan has named (core_heal.c) -> parent by moves, + 1 */
 
     /* core_heal.c */
     json_t *above;       /* cards of the parent and its ancestors; NULL: none */
@@ -496,6 +496,7 @@ const topology_t *overlay_tree(const core_t *c); /* the shape, with the ranks th
 bool moves_place(core_t *c, uint32_t rank, uint32_t parent);
 /* Likewise, as long as no move of the rank says otherwise, or another orphan names it. */
 bool moves_guess(core_t *c, uint32_t rank, uint32_t parent);
+bool moves_is_guessed(const core_t *c, uint32_t rank);
 /* Note a move of this number.  Returns false if it, or a later one of this rank, is known, or
  * without memory. */
 bool moves_note(core_t *c, uint32_t rank, uint32_t parent, uint32_t number);

@@ -435,10 +435,50 @@ START_TEST(named_twice)
 }
 END_TEST
 
+/* Rank 6 has moved from rank 5 to rank 4, which was below rank 2 by then, and rank 3, with rank 5
+ * below it, has not heard of it: it names rank 6 when all have lost rank 2.  Rank 1 looks for rank
+ * 6 below rank 3, until it hears that rank 4 is below rank 0. */
+START_TEST(named_wrongly)
+{
+    struct cluster *cl = cl_up(7, "chain");
+
+    bad_link(cl, 5, 4);
+    cl->slow[5][6] = true; /* rank 6 does not hear that rank 5 moves, nor rank 5 that rank 6 does */
+    cl_sleep(cl, 2.);
+    ck_assert_uint_eq(cl->nodes[5].parent, 3);
+    bad_link(cl, 4, 3);
+    cl_sleep(cl, 2.);
+    ck_assert_uint_eq(cl->nodes[4].parent, 2);
+    cl->nodes[3].deaf_to_events = true;
+    cl->slow[6][5] = true;
+    bad_link(cl, 6, 5);
+    cl_sleep(cl, 2.);
+    ck_assert_uint_eq(cl->nodes[6].parent, 4);
+    ck_assert_uint_eq(parent_of(cl, 1, 6), 4);
+    cl->slow[4][1] = true; /* so it tries rank 0 */
+    cl_kill(cl, 2);
+    cl_sleep(cl, 1.);
+    ck_assert_uint_eq(cl->nodes[3].parent, 1);
+    ck_assert_uint_eq(parent_of(cl, 1, 6), 3);
+    cl_sleep(cl, 3.);
+    ck_assert_uint_eq(cl->nodes[4].parent, 0);
+    ck_assert_uint_eq(parent_of(cl, 1, 6), 4);
+    cl->nodes[3].deaf_to_events = false;
+    cl->slow[4][1] = cl->slow[5][6] = cl->slow[6][5] = false;
+    publish(cl);
+    cl_sleep(cl, TIMEOUT + 1.); /* the hello arrives that rank 4 has given up */
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "2");
+    expect_running(cl);
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {events, several,   late,  before_run,  before_others,
-                                  again,  two_again, leave, leave_moved, named_twice};
+    const TTest *const tests[] = {events,        several,     late,         before_run,
+                                  before_others, again,       two_again,    leave,
+                                  leave_moved,   named_twice, named_wrongly};
     TCase *tc = tcase_create("core_heal");
 
     tcase_set_timeout(tc, 60);

@@ -4,13 +4,6 @@
 #include "heal_bed.h"
 #include "libutil/test/suite.h"
 
-/* The link between a broker and its parent is bad, and the parent knows that the broker lives. */
-static void bad_link(struct cluster *cl, uint32_t child, uint32_t parent)
-{
-    control(cl, parent, child, "overlay.deaf", "{\"deaf\":true}");
-    core_peer_lost(cl->nodes[child].core, CORE_TREE, parent, "it is silent");
-}
-
 /* Rank 3 was below rank 1, and rank 4 below rank 3.  Ranks 2 and 4 lose their parents, and rank 2
  * takes over rank 4 while it looks for a parent itself; rank 3 reports the loss of rank 4, which
  * does not hear of it yet. */

@@ -32,6 +32,13 @@ static inline void expect_running(struct cluster *cl)
     }
 }
 
+/* The link between a broker and its parent is bad, and the parent knows that the broker lives. */
+static inline void bad_link(struct cluster *cl, uint32_t child, uint32_t parent)
+{
+    control(cl, parent, child, "overlay.deaf", "{\"deaf\":true}");
+    core_peer_lost(cl->nodes[child].core, CORE_TREE, parent, "it is silent");
+}
+
 /* Remove the module and the client of each rank that has a client. */
 static inline void remove_parties(struct cluster *cl, struct party **m, struct party **c)
 {
