@@ -75,24 +75,30 @@ is $? 0 "and so has the writer"
 stays() {
     "$FLUX" stream ls --json later | grep -q '"readers": 1'
 }
-"$FLUX" stream cat --stay --var=n later >later.out &
-later=$!
-wait_until 20 stays
-ok "a job writes a stream" "$FLUX" wreckrun -n1 "$PEER" write later 2 0 1 readers=1
-exits 1 "another job is refused" "$FLUX" wreckrun -n1 "$PEER" write later 2 0 1 readers=1
-like "$out$err" "'later' was written by job [0-9]+, and has readers that stay: open it with start=append" \
-    "and told how it can write the stream"
-echo '<streams><stream name="later" start="append"/></streams>' >append.xml
-ok "with start=append it writes" env FLUX_STREAM_CONFIG="$PWD/append.xml" \
-    "$FLUX" wreckrun -n1 "$PEER" write later 2 0 1 readers=1
+later() { # OPTION...
+    "$FLUX" wreckrun -n1 "$PEER" write later 2 0 1 readers=1 "$@"
+}
 seen() {
     [ "$(cut -f 1 later.out | tr '\n' ' ')" = "$1 " ]
 }
-ok "the numbers of its steps go on" wait_until 20 seen "0 1 2 3"
-ok "with start=anew the next one writes" "$FLUX" wreckrun -n1 "$PEER" write later 2 0 1 readers=1 start=anew
-ok "and the numbers begin again" wait_until 20 seen "0 1 2 3 0 1"
-"$FLUX" stream rm later
-wait $later
+echo '<streams><stream name="later" start="append"/></streams>' >append.xml
+for transport in auto tcp; do
+    export FLUX_STREAM_TRANSPORT=$transport
+    "$FLUX" stream cat --stay --var=n later >later.out &
+    later=$!
+    wait_until 20 stays
+    ok "$transport: a job writes a stream" later
+    exits 1 "another job is refused" later
+    like "$out$err" "'later' was written by job [0-9]+, and has readers that stay: open it with start=append" \
+        "and told how it can write the stream"
+    FLUX_STREAM_CONFIG="$PWD/append.xml" ok "with start=append it writes" later
+    ok "the numbers of its steps go on" wait_until 20 seen "0 1 2 3"
+    ok "with start=anew the next one writes" later start=anew
+    ok "and the numbers begin again" wait_until 20 seen "0 1 2 3 0 1"
+    "$FLUX" stream rm later
+    wait $later
+done
+unset FLUX_STREAM_TRANSPORT
 
 # A job of several writers, one of which is killed before it ends its step: readers see the steps before, and are told.
 broken() { # TRANSPORT STEP
