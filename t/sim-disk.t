@@ -33,4 +33,5 @@ trace() {
     "$SIM" --scenario=disk "$@" | sed 's/, [0-9.]* s:/:/'
 }
 is "$(trace --seed=7)" "$(trace --seed=7)" "the same seed gives the same run"
-holds "a driver that answers early and a disk that has not synced are noticed" --self-test --size=4
+# The power has to fail between an early answer and the sync: with seed 80 it does.
+holds "a driver that answers early and a disk that has not synced are noticed" --self-test --size=4 --seed=80
