@@ -18,6 +18,10 @@
  *          |                    |           ADDED, with error |<---------------------|
  *          |<-------------error |<----------------------------|
  *
+ * A host whose broker has died is added again, as the same rank.  `flux start` knows of the death
+ * when ssh has ended, which may be later than the loss of the rank.  Until then it refuses the host
+ * with EEXIST, and rank 0 says to try again.
+ *
  * In a session by configuration file each host starts its broker itself.  Rank 0 has the list of
  * hosts (boot_roster.h), and answers overlay.add with the rank of the host when that is on disk.
  * The broker waits for the disk, so requests that arrive together are recorded together.  The
@@ -225,6 +229,19 @@ static void pass_on(boot_add_t *a)
     }
 }
 
+static void refuse(boot_add_t *a, const struct waiting *w, const struct boot_add_result *res)
+{
+    flux_t *h = core_handle(a->core);
+
+    if (res->errnum == EEXIST && idset_test(core_ranks_lost(a->core), res->rank))
+        flux_respond_error(h, w->req, EAGAIN,
+                           "host %.64s is rank %u of the session already, which is lost, but flux "
+                           "start has not seen its broker end yet: try again",
+                           w->host, res->rank);
+    else
+        flux_respond_error(h, w->req, res->errnum, "%s", res->text);
+}
+
 static void result(boot_add_t *a, const struct boot_add_result *res)
 {
     LIST_FOREACH_SAFE(n, tmp, &a->waiting)
@@ -237,7 +254,7 @@ static void result(boot_add_t *a, const struct boot_add_result *res)
         a->passed -= w->passed;
         w->passed = false;
         if (res->errnum) {
-            flux_respond_error(core_handle(a->core), w->req, res->errnum, "%s", res->text);
+            refuse(a, w, res);
             forget(a, w);
         }
         break;

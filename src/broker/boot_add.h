@@ -38,7 +38,8 @@ extern const struct flux_schema boot_add_request_schema;
 struct boot_add_result {
     uint32_t id; /* of the request */
     uint32_t rank;
-    int errnum; /* 0: its broker has been started; else it has not, or has ended since */
+    int errnum; /* 0: its broker has been started; EEXIST: the host has this rank, whose broker has
+                 * not ended; else: it has not been started, or has ended since */
     const char *text;
 };
 extern const struct flux_schema boot_add_result_schema;

@@ -187,7 +187,7 @@ static int place_host(struct nursery *n, const char *host, uint32_t *rank, errms
     }
     if (!boot_late_has_key(n->late, *rank))
         return errmsg_fail(
-            err, EEXIST,
+            err, ENOTSUP,
             "host %.64s is rank %u of the session already, and its broker has ended: "
             "one that was there from the start cannot be started again",
             host, *rank);
