@@ -141,11 +141,24 @@ void far_welcome_make(unsigned char welcome[FAR_WELCOME_LEN], const struct far_w
     welcome_prove(welcome + WELCOME_PROVED, welcome, secret, hello);
 }
 
+/* Whoever could forge it could close the connection as well. */
+void far_refusal_make(unsigned char welcome[FAR_WELCOME_LEN])
+{
+    head_put(welcome, FAR_WELCOME_LEN);
+    le_put32(welcome + 12, EACCES);
+}
+
 int far_welcome_read(const unsigned char welcome[FAR_WELCOME_LEN], struct far_welcome *w,
                      const unsigned char *secret, const unsigned char hello[FAR_HELLO_LEN])
 {
     unsigned char proof[FAR_KEY_LEN];
+    unsigned char refusal[FAR_WELCOME_LEN];
 
+    far_refusal_make(refusal);
+    if (memcmp(welcome, refusal, sizeof(refusal)) == 0) {
+        *w = (struct far_welcome){.errnum = EACCES};
+        return 0;
+    }
     welcome_prove(proof, welcome, secret, hello);
     if (!far_key_equal(proof, welcome + WELCOME_PROVED) || !head_ok(welcome) ||
         le_get32(welcome + 12) > 4095 || le_get32(welcome + 16) & ~FLAG_SECURE ||

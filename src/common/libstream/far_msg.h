@@ -47,7 +47,10 @@ bool far_hello_proves(const unsigned char hello[FAR_HELLO_LEN], const unsigned c
 
 void far_welcome_make(unsigned char welcome[FAR_WELCOME_LEN], const struct far_welcome *w,
                       const unsigned char *secret, const unsigned char hello[FAR_HELLO_LEN]);
-/* 0, or -1 with EPROTO: malformed, or without the proof that the writer knows `secret`. */
+/* The welcome of a reader that does not prove its capability, which proves nothing either. */
+void far_refusal_make(unsigned char welcome[FAR_WELCOME_LEN]);
+/* 0, and `w` has EACCES after a refusal; or -1 with EPROTO: malformed, or without the proof that
+ * the writer knows `secret`. */
 int far_welcome_read(const unsigned char welcome[FAR_WELCOME_LEN], struct far_welcome *w,
                      const unsigned char *secret, const unsigned char hello[FAR_HELLO_LEN]);
 

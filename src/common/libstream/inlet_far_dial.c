@@ -15,8 +15,8 @@
  *  1. An attempt has a link from its beginning on.  When it fails the link is closed by the caller,
  *     who needs to look at it no more, with the error of the attempt.
  *
- * Failure: errno and a sentence.  ECONNRESET: the writer has closed the connection before it has
- * read the hello, since too many others knock, or a relay has ended; EACCES: it has refused it.
+ * Failure: errno and a sentence.  ECONNRESET: the connection was closed before the writer has
+ * answered: it has died, too many others knock, or a relay has ended; EACCES: it has refused it.
  */
 #include "config.h"
 #include <errno.h>
@@ -167,15 +167,19 @@ static int welcomed(inlet_far_t *f, struct far_welcome *w, errmsg_t *err)
         inlet_far_hung(far_link_fd(f->link)))
         return errmsg_fail(err, ECONNRESET, "a relay on the way to %.100s has ended", d->address);
     if (rc < 0 && errno == ENODATA)
-        return errmsg_fail(err, EACCES,
-                           "the writer at %.100s refuses the capability: the stream may have "
-                           "begun anew, or the clocks of the hosts differ",
+        return errmsg_fail(err, ECONNRESET,
+                           "the writer of a stream at %.100s died before it answered",
                            d->address);
     if (rc < 0)
         return errmsg_fail(err, errno, "the writer of a stream at %.100s does not answer: %s",
                            d->address, strerror(errno));
     if (far_welcome_read(d->welcome, w, f->opts.secret, d->said) < 0)
         return errmsg_fail(err, EPROTO, "the writer of a stream at %.100s is not the right one",
+                           d->address);
+    if (w->errnum == EACCES)
+        return errmsg_fail(err, EACCES,
+                           "the writer at %.100s refuses the capability: the stream may have "
+                           "begun anew since its name was looked up",
                            d->address);
     return 1;
 }

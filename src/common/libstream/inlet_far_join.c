@@ -24,10 +24,10 @@
  * after that also the addresses of the writer without them.
  *
  * Failure: if another process answers at an address of the writer, or the connection is refused,
- * the next address is tried.  A connection that ends before the greeting, or is reset before the
- * response, was closed because the writer had too many others: it is tried again, after the other
- * addresses, until the timeout of opening.  Through relays that is tried RELAY_TRIES times more,
- * and then without them.
+ * the next address is tried.  A connection that ends before the response was closed because the
+ * writer had too many others, or has died: it is tried again, after the other addresses, until the
+ * timeout of opening, or until nobody listens there.  Through relays, one that ends before the
+ * greeting is tried RELAY_TRIES times more, and then without them.
  */
 #include "config.h"
 #include <errno.h>

@@ -11,7 +11,8 @@
  * the reader requests one; otherwise at once, so that the reader gets it without a request.
  *
  *    state       what has come           then
- *    greeted     hello, 320 bytes        admitted, if it shows a grant and proves it; else closed
+ *    greeted     hello, 320 bytes        admitted, if it shows a grant and proves it; else refused
+ *                anything else           closed
  *    admitted    messages                answered; anything that a reader does not say: closed
  *    lost        a hello that resumes    the connection is that by which the hello has come
  *
@@ -625,7 +626,8 @@ static int message(outlet_t *o, struct outlet_conn *c, const struct far_msg *m)
     }
 }
 
-/* Check a complete hello.  0 with the reader's secret, or -1. */
+/* Check a complete hello.  0 with the reader's secret; or -1: EPROTO, or EACCES if it is the hello
+ * of a reader without a grant, or its time is over. */
 static int hello_check(const outlet_t *o, const struct outlet_far *f, struct far_hello *h,
                        unsigned char *secret)
 {
@@ -640,6 +642,7 @@ static int hello_check(const outlet_t *o, const struct outlet_far *f, struct far
     if (far_hello_proves(f->in, secret, f->greeting) &&
         (h->resume || clock_boot() + atomic_load(&o->ahead) <= (double)h->expires))
         return 0;
+    errno = EACCES;
     return -1;
 }
 
@@ -655,15 +658,29 @@ void outlet_set_clock(outlet_t *o, double clock)
     o->clocked = true;
 }
 
+static int answer_hello(struct outlet_far *f, const unsigned char buf[FAR_WELCOME_LEN])
+{
+    struct iovec iov = {(void *)buf, FAR_WELCOME_LEN};
+
+    return far_link_send(f->link, &iov, 1) == FAR_WELCOME_LEN ? 0 : -1;
+}
+
+static void say_refused(struct outlet_far *f)
+{
+    unsigned char buf[FAR_WELCOME_LEN];
+
+    far_refusal_make(buf);
+    (void)answer_hello(f, buf);
+}
+
 static int welcome(struct outlet_far *f, const unsigned char *secret, int errnum, bool secure)
 {
     struct far_welcome w = {.errnum = errnum, .secure = secure};
     unsigned char buf[FAR_WELCOME_LEN];
-    struct iovec iov = {buf, sizeof(buf)};
     struct far_keys keys;
 
     far_welcome_make(buf, &w, secret, f->in);
-    if (far_link_send(f->link, &iov, 1) != (ssize_t)sizeof(buf))
+    if (answer_hello(f, buf) < 0)
         return -1;
     if (!secure)
         return 0;
@@ -738,15 +755,18 @@ static int admit(outlet_t *o, struct outlet_conn *c)
     int errnum = 0;
     int rc;
 
-    if (hello_check(o, f, &h, secret) < 0)
+    if (hello_check(o, f, &h, secret) < 0) {
+        if (errno == EACCES)
+            say_refused(f);
         return -1;
+    }
     far_addr_setup(far_link_fd(f->link), o->far.silence, false);
     if (h.resume)
         return resume(o, c, &h, secret);
-    if (c->late)
-        return -1;
     f->expires = h.expires;
-    if (o->nreaders >= OUTLET_READERS_MAX)
+    if (c->late) /* the stream is closed */
+        errnum = ECONNRESET;
+    else if (o->nreaders >= OUTLET_READERS_MAX)
         errnum = EBUSY;
     else if (lane_open(c) < 0)
         errnum = ENOMEM;

@@ -102,6 +102,15 @@ START_TEST(proofs)
         ck_assert_int_eq(errno, EPROTO);
         welcome[i] ^= 4;
     }
+    far_refusal_make(welcome);
+    ck_assert_mem_eq(welcome, "FLUXSTRF\1\0\0\0\15\0\0\0\0\0\0\0", 20);
+    ck_assert_int_eq(far_welcome_read(welcome, &wout, secret, hello), 0);
+    ck_assert(wout.errnum == EACCES && !wout.secure);
+    for (unsigned i = 0; i < FAR_WELCOME_LEN; i++) { /* nothing else is said without a proof */
+        welcome[i] ^= 4;
+        ck_assert_int_eq(far_welcome_read(welcome, &wout, secret, hello), -1);
+        welcome[i] ^= 4;
+    }
     for (unsigned i = 0; i < 16; i++) {
         greeting[i] ^= 4;
         ck_assert_int_eq(far_greeting_check(greeting), -1);

@@ -71,7 +71,8 @@ static void wrong(const char *address, struct far_grant g, const unsigned char *
     ck_assert_msg(errno == EACCES, "%s", err.text);
 }
 
-/* Whoever does not know the capability, or says anything else, gets a greeting and nothing. */
+/* Whoever does not know the capability is refused; whoever says anything else gets a greeting and
+ * nothing. */
 START_TEST(strangers)
 {
     static const unsigned char other[FAR_KEY_LEN] = "of another writer";
@@ -219,12 +220,15 @@ static void *destroy(void *o)
 }
 
 /* Whoever has knocked before the writer closes the stream, and wants to be in a group afterwards,
- * is not admitted. */
-START_TEST(late_member)
+ * is not admitted; nor is one that connects after that, while readers may still resume. */
+START_TEST(late)
 {
     char text[FAR_ADDR_MAX];
     struct outlet_opts opts = {
-        .key = ends_key, .space = 64 << 20, .keep = 1, .far = {.stream = "test", .linger = 1000.}};
+        .key = ends_key,
+        .space = 64 << 20,
+        .keep = 1,
+        .far = {.stream = "test", .linger = 1000., .shared = "through a relay"}};
     unsigned char greeting[FAR_GREETING_LEN];
     struct far_keys keys;
     struct inlet_step s;
@@ -246,10 +250,14 @@ START_TEST(late_member)
     get_error(i, ENODATA);
     ck_assert_int_eq(knock_group_set(&w, "late", NULL, &err), 0);
     ck_assert_int_eq(welcomed(fd, greeting, &w, &keys).errnum, ECONNRESET);
+    close(fd);
+    knock_want_init(&w);
+    fd = greeted(dial(text), greeting);
+    ck_assert_int_eq(welcomed(fd, greeting, &w, &keys).errnum, ECONNRESET);
+    close(fd);
     ck_assert_int_eq(inlet_release(i, &s), 0);
     pthread_join(t, NULL);
     inlet_destroy(i);
-    close(fd);
 }
 END_TEST
 
@@ -316,40 +324,62 @@ static void *lie(void *arg)
     return NULL;
 }
 
-/* A writer that resets two connections, and refuses who comes by the third. */
+/* A writer that resets two connections, closes the third, and then refuses who comes, or dies. */
+struct moody {
+    int listen;
+    bool dies;
+};
+
 static void *hang_up(void *arg)
 {
-    for (int k = 0; k < 3; k++) {
+    const struct moody *m = arg;
+
+    for (int k = 0; k < (m->dies ? 3 : 4); k++) {
         const struct linger reset = {.l_onoff = k < 2};
-        int fd = accept(*(int *)arg, NULL, NULL);
+        int fd = accept(m->listen, NULL, NULL);
         unsigned char greeting[FAR_GREETING_LEN];
         unsigned char hello[FAR_HELLO_LEN];
+        unsigned char no[FAR_WELCOME_LEN];
 
         far_greeting_make(greeting);
         ck_assert_int_eq(send(fd, greeting, sizeof(greeting), MSG_NOSIGNAL), sizeof(greeting));
         if (k > 0)
             ck_assert_int_eq(recv(fd, hello, sizeof(hello), MSG_WAITALL), sizeof(hello));
+        far_refusal_make(no);
+        if (k == 3)
+            ck_assert_int_eq(send(fd, no, sizeof(no), MSG_NOSIGNAL), sizeof(no));
+        if (k == 2 && m->dies)
+            close(m->listen);
         setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
         close(fd);
     }
-    close(*(int *)arg);
+    if (!m->dies)
+        close(m->listen);
     return NULL;
 }
 
-/* A reader that was not heard tries again; one that is refused does not. */
+/* A reader that was not answered tries again, unless the writer has died; one that is refused does
+ * not. */
 START_TEST(unheard)
 {
     char text[FAR_ADDR_MAX];
+    char says[2 * FAR_ADDR_MAX];
     struct inlet_far_opts far = {.address = text, .secret = secret};
-    int l = far_addr_listen("127.0.0.1", NULL, text, &err);
+    struct moody m = {far_addr_listen("127.0.0.1", NULL, text, &err), _i == 1};
     struct knock_want w;
     pthread_t t;
 
-    ck_assert_int_eq(fcntl(l, F_SETFL, 0), 0);
-    ck_assert_int_eq(pthread_create(&t, NULL, hang_up, &l), 0);
+    ck_assert_int_eq(fcntl(m.listen, F_SETFL, 0), 0);
+    ck_assert_int_eq(pthread_create(&t, NULL, hang_up, &m), 0);
     knock_want_init(&w);
     ck_assert_ptr_null(inlet_connect_far(&far, &w, 30., &err));
-    ck_assert_msg(errno == EACCES, "%s", err.text);
+    ck_assert_msg(errno == (m.dies ? ECONNRESET : EACCES), "%s", err.text);
+    snprintf(says, sizeof(says),
+             m.dies ? "the writer of a stream at %s died before it answered"
+                    : "the writer at %s refuses the capability: the stream may have begun anew "
+                      "since its name was looked up",
+             text);
+    ck_assert_str_eq(err.text, says);
     pthread_join(t, NULL);
 }
 END_TEST
@@ -466,8 +496,8 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tcp[] = {strangers, clocks, late_member, talkers};
-    const TTest *const once[] = {crowd, unheard, liars};
+    const TTest *const tcp[] = {strangers, clocks, late, talkers};
+    const TTest *const once[] = {crowd, liars};
     TCase *tc = tcase_create("far_strangers");
 
     tcase_set_timeout(tc, 60);
@@ -475,6 +505,7 @@ int main(void)
         tcase_add_test(tc, once[i]);
     for (size_t i = 0; i < sizeof(tcp) / sizeof(tcp[0]); i++)
         tcase_add_loop_test(tc, tcp[i], TCP, WAYS);
+    tcase_add_loop_test(tc, unheard, 0, 2);
     tcase_add_loop_test(tc, addresses_taken, 0, 3);
     return run_case("far_strangers", tc);
 }
