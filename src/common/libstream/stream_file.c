@@ -52,9 +52,9 @@ flux_stream_t *flux_stream_open_file(const char *path, errmsg_t *err)
         flux_stream_close(s);
         return NULL;
     }
-    s->nsources = tape_info(s->tape)->writers;
-    if (!(s->name = strdup(tape_info(s->tape)->name)) ||
-        !(s->sources = calloc(s->nsources, sizeof(*s->sources))) || room(s) < 0) {
+    if ((s->sources = calloc(tape_info(s->tape)->writers, sizeof(*s->sources))))
+        s->nsources = tape_info(s->tape)->writers;
+    if (!s->sources || !(s->name = strdup(tape_info(s->tape)->name)) || room(s) < 0) {
         flux_stream_close(s);
         errmsg_fail(err, ENOMEM, "out of memory for the recording %.120s", path);
         return NULL;

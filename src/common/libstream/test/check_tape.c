@@ -1,5 +1,5 @@
-/* check_tape.c - recordings: round trips, files that were cut off anywhere, and every change of a
- * byte. */
+/* check_tape.c - recordings: round trips, files that were cut off anywhere, every change of a byte,
+ * and every allocation that fails. */
 #include "config.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -12,8 +12,10 @@
 #include <unistd.h>
 
 #include "libstream/block.h"
+#include "libstream/stream.h"
 #include "libstream/tape_write.h"
 #include "libutil/fdutil.h"
+#include "libutil/test/fail_at.h"
 #include "libutil/test/suite.h"
 
 #define WRITERS 2
@@ -569,10 +571,35 @@ START_TEST(golden)
 }
 END_TEST
 
+/* A recording is opened, and a value of it is read, while each allocation fails once. */
+START_TEST(no_memory)
+{
+    bool all = false;
+
+    make(true);
+    for (unsigned k = 1; !all; k++) {
+        flux_stream_t *s;
+        const void *data;
+        size_t len;
+        int errnum;
+        int rc = -1;
+
+        fail_at = k;
+        if ((s = flux_stream_open_file(path, &err)) &&
+            (rc = flux_stream_begin_step(s, FLUX_STREAM_NEXT, 0., NULL, &err)) == 1)
+            rc = flux_stream_get(s, 1, "x", &data, &len, &err);
+        errnum = errno;
+        all = stop_failing() > 0;
+        ck_assert_msg(all ? rc == 0 : rc == -1 && errnum == ENOMEM, "%u: %s", k, err.text);
+        flux_stream_close(s);
+    }
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {named,   round_trip, cut_off, changed, changed_index, refusals,
-                                  no_room, extremes,   golden,  pins,    pins_continued};
+    const TTest *const tests[] = {named,   round_trip, cut_off, changed, changed_index,  refusals,
+                                  no_room, extremes,   golden,  pins,    pins_continued, no_memory};
     TCase *tc = tcase_create("tape");
 
     tcase_set_timeout(tc, 60);
