@@ -168,8 +168,7 @@ static int welcomed(inlet_far_t *f, struct far_welcome *w, errmsg_t *err)
         return errmsg_fail(err, ECONNRESET, "a relay on the way to %.100s has ended", d->address);
     if (rc < 0 && errno == ENODATA)
         return errmsg_fail(err, ECONNRESET,
-                           "the writer of a stream at %.100s died before it answered",
-                           d->address);
+                           "the writer of a stream at %.100s died before it answered", d->address);
     if (rc < 0)
         return errmsg_fail(err, errno, "the writer of a stream at %.100s does not answer: %s",
                            d->address, strerror(errno));
