@@ -95,20 +95,40 @@ START_TEST(test_added)
 }
 END_TEST
 
+/* Hosts a and b, which a configuration file lists, in a session of this many ranks. */
+static boot_hosts_t *listed(uint32_t size)
+{
+    errmsg_t err = {""};
+    hostlist_t *list = hostlist_parse("a,b", &err);
+    boot_hosts_t *h;
+
+    ck_assert_ptr_nonnull(list);
+    ck_assert_ptr_nonnull(h = boot_hosts_list(list, &err));
+    ck_assert_int_eq(boot_hosts_reserve(h, size, &err), 0);
+    hostlist_destroy(list);
+    return h;
+}
+
+#define ROSTER_DIR "/tmp/roster.XXXXXX"
+
+/* A state directory, and the path of the file in it. */
+static void make_state(char dir[sizeof(ROSTER_DIR)], char path[sizeof(ROSTER_DIR) + 8])
+{
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(path, sizeof(ROSTER_DIR) + 8, "%s/hosts", dir);
+}
+
 /* Those that are added to a session by configuration file are kept in its state directory. */
 START_TEST(test_roster)
 {
-    char dir[] = "/tmp/roster.XXXXXX", path[64], text[64] = "";
+    char dir[] = ROSTER_DIR, path[sizeof(dir) + 8], text[64] = "";
     errmsg_t err = {""};
-    hostlist_t *list = hostlist_parse("a,b", &err);
-    boot_hosts_t *h = boot_hosts_list(list, &err);
+    boot_hosts_t *h = listed(4);
     boot_roster_t *r;
     uint32_t rank;
     FILE *f;
 
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    snprintf(path, sizeof(path), "%s/hosts", dir);
-    ck_assert_int_eq(boot_hosts_reserve(h, 4, &err), 0);
+    make_state(dir, path);
     ck_assert_ptr_nonnull(r = boot_roster_create(h, dir, &err));
     ck_assert_int_eq(boot_roster_admit(r, 2, "c", &err), -1);
     ck_assert_int_eq(errno, EPERM);
@@ -134,8 +154,7 @@ START_TEST(test_roster)
     boot_roster_destroy(r);
     boot_hosts_destroy(h);
 
-    ck_assert_ptr_nonnull(h = boot_hosts_list(list, &err));
-    ck_assert_int_eq(boot_hosts_reserve(h, 4, &err), 0);
+    h = listed(4);
     ck_assert_ptr_nonnull(r = boot_roster_create(h, dir, &err));
     ck_assert_int_eq(boot_roster_admit(r, 2, "c", &err), 0);
     /* Those that cannot be recorded have no rank. */
@@ -179,8 +198,7 @@ START_TEST(test_roster)
         ck_assert_ptr_nonnull(f = fopen(path, "w"));
         ck_assert_uint_eq(fwrite(bad[i].text, 1, bad[i].len, f), bad[i].len);
         fclose(f);
-        ck_assert_ptr_nonnull(h = boot_hosts_list(list, &err));
-        ck_assert_int_eq(boot_hosts_reserve(h, 4, &err), 0);
+        h = listed(4);
         ck_assert_ptr_null(boot_roster_create(h, dir, &err));
         ck_assert_int_eq(errno, EINVAL);
         ck_assert_msg(strstr(err.text, bad[i].why) != NULL, "%s", err.text);
@@ -188,28 +206,24 @@ START_TEST(test_roster)
     }
     unlink(path);
     rmdir(dir);
-    hostlist_destroy(list);
 }
 END_TEST
 
 /* No host is compared with all others. */
 START_TEST(test_roster_large)
 {
-    char dir[] = "/tmp/roster.XXXXXX", path[64];
+    char dir[] = ROSTER_DIR, path[sizeof(dir) + 8];
     errmsg_t err = {""};
-    hostlist_t *list = hostlist_parse("a,b", &err);
-    boot_hosts_t *h = boot_hosts_list(list, &err);
+    boot_hosts_t *h = listed(BOOT_HOSTS_MAX);
     boot_roster_t *r;
     uint32_t rank;
     FILE *f;
 
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    snprintf(path, sizeof(path), "%s/hosts", dir);
+    make_state(dir, path);
     ck_assert_ptr_nonnull(f = fopen(path, "w"));
     for (rank = 2; rank < BOOT_HOSTS_MAX - 1; rank++)
         fprintf(f, "%u node%u\n", rank, rank);
     fclose(f);
-    ck_assert_int_eq(boot_hosts_reserve(h, BOOT_HOSTS_MAX, &err), 0);
     ck_assert_ptr_nonnull(r = boot_roster_create(h, dir, &err));
     ck_assert_int_eq(boot_roster_admit(r, 60000, "node60000", &err), 0);
     ck_assert_int_eq(boot_roster_add(r, "NODE60000", &rank, &err), -1);
@@ -220,7 +234,6 @@ START_TEST(test_roster_large)
     ck_assert_int_eq(boot_roster_save(r, &err), 0);
     boot_roster_destroy(r);
     boot_hosts_destroy(h);
-    hostlist_destroy(list);
     unlink(path);
     rmdir(dir);
 }

@@ -38,13 +38,10 @@ END_TEST
 START_TEST(bad_keys)
 {
     struct cluster *cl = cl_up(3, "chain");
-    flux_msg_t *msg = flux_msg_create(FLUX_MSG_CONTROL, "overlay.ready");
     char known[41];
 
     strcpy(known, core_key_of(cl->nodes[0].core, 2));
-    flux_msg_set_term(msg, FLUX_TERM_FIRST);
-    flux_msg_set_json(msg, "{\"ranks\":\"1-2\",\"keys\":\"short\"}");
-    core_link_input(cl->nodes[0].core, CORE_TREE, 1, msg);
+    control(cl, 0, 1, "overlay.ready", "{\"ranks\":\"1-2\",\"keys\":\"short\"}");
     ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "cannot read the public keys"));
     ck_assert_str_eq(core_key_of(cl->nodes[0].core, 2), known);
     cl_free(cl);
@@ -127,14 +124,10 @@ START_TEST(refused_below)
 {
     struct cluster *cl = cl_up(4, "chain");
     struct node *nd = &cl->nodes[2];
-    flux_msg_t *msg;
 
     cl->nodes[0].full = true;
     cl_kill(cl, 1);
-    msg = flux_msg_create(FLUX_MSG_CONTROL, "overlay.refused");
-    ck_assert_int_eq(flux_msg_set_json(msg, "{\"reason\":\"you are late\"}"), 0);
-    flux_msg_set_term(msg, FLUX_TERM_FIRST);
-    core_link_input(nd->core, CORE_TREE, 1, msg);
+    control(cl, 2, 1, "overlay.refused", "{\"reason\":\"you are late\"}");
     cl_pump(cl);
     ck_assert_ptr_nonnull(strstr(nd->log, "you are late"));
     cl->nodes[0].full = false;

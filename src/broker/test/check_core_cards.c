@@ -27,8 +27,7 @@ static json_t *ask_map(struct cluster *cl, uint64_t since, uint32_t first, struc
     text = flux_msg_json(c->kept[0]);
     owner = flux_schema_decode(&overlay_map_schema, text, strlen(text), out, &err);
     ck_assert_msg(owner != NULL, "%s", err.text);
-    core_endpoint_remove(c->ep, 0, "");
-    party_free(c);
+    party_leave(c);
     return owner;
 }
 
@@ -232,9 +231,7 @@ START_TEST(returning)
     struct party *c = client(cl, 0);
 
     cl_kill(cl, 4);
-    cl_kill(cl, 2);
-    cl_sleep(cl, 1.);
-    start_again(cl, 2);
+    replace(cl, 2);
     cl_sleep(cl, 1.);
     ck_assert_uint_eq(cl->nodes[3].parent, 1);
     cl->slow[1][3] = true; /* overlay.go waits */

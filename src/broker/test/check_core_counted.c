@@ -39,7 +39,6 @@ END_TEST
 START_TEST(overtaken)
 {
     struct cluster *cl = cl_up(5, "chain");
-    struct node *above = &cl->nodes[1];
     struct party *c = client(cl, 0);
 
     cl->nodes[4].dead = true; /* the test speaks for it */
@@ -48,10 +47,7 @@ START_TEST(overtaken)
     ask_flags(c, "some.thing", 4, _i ? FLUX_MSGF_IDEMPOTENT : 0, NULL);
     cl_pump(cl);
     ck_assert_uint_eq(c->n, 0);
-    ck_assert(core_peer_adopt(above->core, 4));
-    core_peer_back(above->core, CORE_TREE, 4);
-    core_child_event_up(above->core, 4);
-    hello(cl, 1, 4, "4", 1, false);
+    connect_as(cl, 4, 1, "4");
     cl_sleep(cl, 2.);
     ck_assert_uint_eq(parent_of(cl, 2, 4), 1);
     if (_i) {
@@ -172,10 +168,7 @@ START_TEST(outdated)
     cl_kill(cl, 5);
     cl_pump(cl);
     expect_ranks(core_ranks_lost(cl->nodes[0].core), "2,5");
-    ck_assert(core_peer_adopt(above->core, 3));
-    core_peer_back(above->core, CORE_TREE, 3);
-    core_child_event_up(above->core, 3);
-    hello(cl, 1, 3, "3-5", 1, false);
+    connect_as(cl, 3, 1, "3-5");
     cl_pump(cl);
     ck_assert_ptr_nonnull(strstr(above->log, "rank 3 has lost its parent, and is below"));
     expect_ranks(core_ranks_lost(cl->nodes[0].core), "2,5");
@@ -202,10 +195,7 @@ START_TEST(named_late)
     ask(c, "top.it", 0);
     cl_pump(cl);
     ck_assert_uint_eq(m->n, 1);
-    ck_assert(core_peer_adopt(above->core, 3));
-    core_peer_back(above->core, CORE_TREE, 3);
-    core_child_event_up(above->core, 3);
-    hello(cl, 1, 3, "3-4", 1, false);
+    connect_as(cl, 3, 1, "3-4");
     cl_sleep(cl, 2.);
     ck_assert_ptr_nonnull(strstr(above->log, "rank 3 has lost its parent, and is below"));
     expect_served(cl, m, c); /* and no notice that the sender is gone */
@@ -234,10 +224,7 @@ START_TEST(named_in_vain)
     cl_pump(cl);
     ck_assert_uint_eq(cl->nodes[3].parent, 1);
     ck_assert_uint_eq(cl->nodes[5].parent, 3);
-    ck_assert(core_peer_adopt(cl->nodes[2].core, 4));
-    core_peer_back(cl->nodes[2].core, CORE_TREE, 4);
-    core_child_event_up(cl->nodes[2].core, 4);
-    hello(cl, 2, 4, "4-6", 1, false);
+    connect_as(cl, 4, 2, "4-6");
     cl_sleep(cl, 2.);
     ck_assert_ptr_nonnull(strstr(cl->nodes[2].log, "rank 4 has lost its parent, and is below"));
     cl_kill(cl, 1);

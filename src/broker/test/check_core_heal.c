@@ -69,8 +69,7 @@ START_TEST(several)
     cl_sleep(cl, TIMEOUT);
     expect_ranks(core_ranks_lost(cl->nodes[0].core), "2-3");
     expect_ranks(core_ranks_up(cl->nodes[0].core), "0-1,4-5");
-    expect_running(cl);
-    expect_routes(cl);
+    expect_whole(cl);
     /* And once more: rank 4, where it is now. */
     cl_kill(cl, 1);
     cl_sleep(cl, 1.);
@@ -161,9 +160,7 @@ START_TEST(again)
 {
     struct cluster *cl = cl_up(7, "kary:2");
 
-    cl_kill(cl, 1);
-    cl_sleep(cl, 1.);
-    start_again(cl, 1);
+    replace(cl, 1);
     cl_sleep(cl, 1.);
     expect_running(cl);
     expect_ranks(core_ranks_up(cl->nodes[0].core), "0-6");
@@ -252,9 +249,7 @@ START_TEST(leave)
 {
     struct cluster *cl = cl_up(7, "kary:2");
 
-    cl_kill(cl, 1);
-    cl_sleep(cl, 1.);
-    start_again(cl, 1);
+    replace(cl, 1);
     cl_sleep(cl, 1.);
     core_leave(cl->nodes[1].core, 0, "enough");
     cl_sleep(cl, 1.);
@@ -284,9 +279,7 @@ START_TEST(older_events)
     cl->nodes[3].deaf_to_events = true;
     for (unsigned i = 0; i < 5; i++)
         publish(cl);
-    cl_kill(cl, 1);
-    cl_sleep(cl, 1.);
-    start_again(cl, 1);
+    replace(cl, 1);
     cl_sleep(cl, 2.);
     ck_assert_uint_eq(cl->nodes[2].parent, 1);
     publish(cl);
@@ -307,8 +300,7 @@ START_TEST(older_events)
     else
         ck_assert_uint_eq(some, 7);
     ck_assert_uint_eq(core_event_seq(cl->nodes[4].core), core_event_seq(cl->nodes[0].core));
-    expect_running(cl);
-    expect_routes(cl);
+    expect_whole(cl);
     cl_free(cl);
     party_free(sub);
 }
@@ -342,32 +334,11 @@ START_TEST(chance)
 
     cl_settle = _i % 2 ? 0.3 : 0.; /* half of them: subtrees return meanwhile */
     cl = cl_up(MAX_NODES, shapes[_i % 3]);
-    for (unsigned step = 0; step < 12; step++) {
-        uint32_t r = 1 + next(&seed) % (MAX_NODES - 1);
-        struct node *nd = &cl->nodes[r];
-        uint32_t up = topology_parent(core_topology(cl->nodes[0].core), r);
-
-        if (!nd->dead) {
-            cl_kill(cl, r);
-            for (uint64_t n = next(&seed) % 20; n > 0; n--)
-                cl_step(cl);
-            if (next(&seed) % 2)
-                cl_sleep(cl, (double)(next(&seed) % 700) / 100.);
-        } else if (!cl->nodes[up].dead && core_state(cl->nodes[up].core) == CORE_RUN) {
-            cl_sleep(cl, 1.);
-            start_again(cl, r);
-            cl_sleep(cl, 1.);
-        }
-        publish(cl);
-    }
+    for (unsigned step = 0; step < 12; step++)
+        chance_step(cl, &seed, 20, 1.);
     cl_sleep(cl, 2. * TIMEOUT + 1.);
-    expect_running(cl);
-    for (uint32_t r = 0; r < cl->size; r++) {
-        ck_assert_int_eq(idset_test(core_ranks_up(cl->nodes[0].core), r), !cl->nodes[r].dead);
-        if (!cl->nodes[r].dead)
-            ck_assert_uint_eq(core_event_seq(cl->nodes[r].core), core_event_seq(cl->nodes[0].core));
-    }
-    expect_routes(cl);
+    expect_counted(cl);
+    expect_whole(cl);
     cl_free(cl);
 }
 END_TEST
@@ -410,9 +381,7 @@ START_TEST(named_twice)
     struct cluster *cl = cl_up(7, "chain");
     struct party *c = client(cl, 3);
 
-    cl_kill(cl, 4);
-    cl_sleep(cl, 1.);
-    start_again(cl, 4);
+    replace(cl, 4);
     cl->slow[3][2] = true;
     ask_flags(c, "overlay.restore", 3, 0, "{\"ranks\":\"4\"}");
     cl_sleep(cl, 1.);
@@ -468,8 +437,7 @@ START_TEST(named_wrongly)
     publish(cl);
     cl_sleep(cl, TIMEOUT + 1.); /* the hello arrives that rank 4 has given up */
     expect_ranks(core_ranks_lost(cl->nodes[0].core), "2");
-    expect_running(cl);
-    expect_routes(cl);
+    expect_whole(cl);
     cl_free(cl);
 }
 END_TEST

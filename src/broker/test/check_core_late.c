@@ -252,8 +252,7 @@ START_TEST(vacant)
     cl_sleep(cl, 0.1);
     expect_ranks(core_ranks_up(cl->nodes[0].core), "0-4");
     expect_ranks(core_ranks_lost(cl->nodes[0].core), "5-6");
-    expect_running(cl);
-    expect_routes(cl);
+    expect_whole(cl);
     cl_expected = 0;
     cl_free(cl);
 }

@@ -388,8 +388,7 @@ START_TEST(back)
             ck_assert(cl->nodes[victim - 1].ring_again);
             cl->nodes[victim - 1].ring_again = false;
             cl_sleep(cl, 1.);
-            core_endpoint_remove(c->ep, 0, "");
-            party_free(c);
+            party_leave(c);
             core_endpoint_remove(m->ep, EPIPE, "ended");
             party_free(m);
         }

@@ -18,8 +18,7 @@ static void ask_restore(struct cluster *cl, uint32_t rank)
     cl_sleep(cl, 1.);
     ck_assert_uint_eq(c->n, 1);
     ck_assert_int_eq(flux_msg_errnum(c->kept[0]), 0);
-    core_endpoint_remove(c->ep, 0, "");
-    party_free(c);
+    party_leave(c);
 }
 
 /* Rank 1 dies: one of its children goes to rank 2, until rank 1 is back and has settled. */
@@ -41,8 +40,7 @@ START_TEST(spread)
     cl_sleep(cl, 1.);
     expect_parents(cl, 3, 2);
     expect_parents(cl, 4, 0);
-    expect_running(cl);
-    expect_routes(cl);
+    expect_whole(cl);
     publish(cl);
     cl_pump(cl);
     for (uint32_t r = 2; r < 6; r++)
@@ -64,8 +62,7 @@ START_TEST(spread)
     }
     expect_parents(cl, 3, 1);
     expect_parents(cl, 4, 1);
-    expect_running(cl);
-    expect_routes(cl);
+    expect_whole(cl);
     expect_ranks(core_ranks_up(cl->nodes[0].core), "0-5");
     expect_ranks(core_ranks_up(cl->nodes[1].core), "1,3-4");
     expect_ranks(core_ranks_up(cl->nodes[2].core), "2,5");
@@ -109,8 +106,7 @@ START_TEST(guest_lost)
     expect_ranks(core_ranks_lost(cl->nodes[0].core), "1,4");
     for (uint32_t r = 13; r < 16; r++)
         ck_assert_uint_le(cl->nodes[r].parent, 3);
-    expect_running(cl);
-    expect_routes(cl);
+    expect_whole(cl);
     cl_kill(cl, 14);
     cl_sleep(cl, 1.);
     expect_ranks(core_ranks_lost(cl->nodes[0].core), "1,4,14");
@@ -121,8 +117,7 @@ START_TEST(guest_lost)
     expect_home(cl);
     expect_ranks(core_ranks_up(cl->nodes[0].core), "0-15");
     expect_ranks(core_ranks_up(cl->nodes[2].core), "2,7-9");
-    expect_running(cl);
-    expect_routes(cl);
+    expect_whole(cl);
     cl_free(cl);
 }
 END_TEST
@@ -141,14 +136,12 @@ START_TEST(host_lost)
     cl_kill(cl, 2);
     cl_sleep(cl, 2. * TIMEOUT);
     expect_ranks(core_ranks_up(cl->nodes[0].core), "0,3-15");
-    expect_running(cl);
-    expect_routes(cl);
+    expect_whole(cl);
     start_again(cl, 1);
     start_again(cl, 2);
     cl_sleep(cl, 60.);
     expect_home(cl);
-    expect_running(cl);
-    expect_routes(cl);
+    expect_whole(cl);
     cl_free(cl);
 }
 END_TEST
@@ -198,19 +191,14 @@ START_TEST(bad_reports)
     struct cluster *cl = spread_16();
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        flux_msg_t *msg = flux_msg_create(FLUX_MSG_CONTROL, "overlay.moved");
-
         cl->nodes[0].log[0] = '\0';
-        ck_assert_int_eq(flux_msg_set_json(msg, bad[i]), 0);
-        flux_msg_set_term(msg, FLUX_TERM_FIRST);
-        core_link_input(cl->nodes[0].core, CORE_TREE, 2, msg);
+        control(cl, 0, 2, "overlay.moved", bad[i]);
         cl_pump(cl);
         ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "that is not in its subtree"));
     }
     ck_assert(!core_peer_adopt(cl->nodes[13].core, 4));
     ck_assert(!core_peer_adopt(cl->nodes[3].core, 13));
-    expect_running(cl);
-    expect_routes(cl);
+    expect_whole(cl);
     cl_free(cl);
 }
 END_TEST
@@ -227,37 +215,17 @@ START_TEST(chance)
     cl_fanout_max = 1 + _i % 5;
     cl = cl_up(MAX_NODES, shapes[_i % 3]);
     for (unsigned step = 0; step < 16; step++) {
-        uint32_t r = 1 + next(&seed) % (MAX_NODES - 1);
-        struct node *nd = &cl->nodes[r];
-        uint32_t up = topology_parent(core_topology(cl->nodes[0].core), r);
-
-        if (!nd->dead) {
-            cl_kill(cl, r);
-            for (uint64_t n = next(&seed) % 60; n > 0; n--)
-                cl_step(cl);
-            if (next(&seed) % 2)
-                cl_sleep(cl, (double)(next(&seed) % 700) / 100.);
-        } else if (!cl->nodes[up].dead && core_state(cl->nodes[up].core) == CORE_RUN) {
-            cl_sleep(cl, 1.);
-            start_again(cl, r);
-            cl_sleep(cl, (double)(next(&seed) % 100) / 100.);
-        }
-        publish(cl);
-        for (r = 0; r < cl->size; r++) { /* it was started when its parent was about to die */
+        chance_step(cl, &seed, 60, (double)(next(&seed) % 100) / 100.);
+        /* One that was started when its parent was about to die. */
+        for (uint32_t r = 0; r < cl->size; r++) {
             if (!cl->nodes[r].dead && strstr(cl->nodes[r].log, "cannot join through its parent"))
                 cl_kill(cl, r);
         }
     }
     for (unsigned round = 0; round < 2; round++) {
         cl_sleep(cl, 2. * TIMEOUT + 1.);
-        expect_running(cl);
-        for (uint32_t r = 0; r < cl->size; r++) {
-            ck_assert_int_eq(idset_test(core_ranks_up(cl->nodes[0].core), r), !cl->nodes[r].dead);
-            if (!cl->nodes[r].dead)
-                ck_assert_uint_eq(core_event_seq(cl->nodes[r].core),
-                                  core_event_seq(cl->nodes[0].core));
-        }
-        expect_routes(cl);
+        expect_counted(cl);
+        expect_whole(cl);
         for (uint32_t r = 1; round == 0 && r < cl->size; r++)
             if (cl->nodes[r].dead)
                 start_again(cl, r);

@@ -204,8 +204,7 @@ START_TEST(earlier_place)
     cl->slow[1][0] = false;
     cl_sleep(cl, TIMEOUT + 2.);
     expect_ranks(core_ranks_lost(cl->nodes[0].core), "2");
-    expect_running(cl);
-    expect_routes(cl);
+    expect_whole(cl);
     cl_free(cl);
 }
 END_TEST

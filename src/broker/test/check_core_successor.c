@@ -47,11 +47,8 @@ START_TEST(requests_wait)
     struct party *c = client(cl, 1);
 
     core_local_ready(cl->nodes[2].core);
-    while (!strstr(cl->nodes[0].log, "rank 2 came back"))
-        ck_assert(cl_step(cl));
-    while (cl->nodes[1].life == 0 &&
-           core_event_seq(cl->nodes[1].core) < core_event_seq(cl->nodes[0].core))
-        ck_assert(cl_step(cl));
+    CL_STEP_UNTIL(cl, strstr(cl->nodes[0].log, "rank 2 came back"));
+    CL_STEP_UNTIL(cl, core_event_seq(cl->nodes[1].core) == core_event_seq(cl->nodes[0].core));
     ck_assert(!cl->nodes[1].ring_again);
     ask_flags(c, "m.x", 2, FLUX_MSGF_RING, NULL);
     cl_pump(cl);
@@ -116,8 +113,7 @@ START_TEST(lost_again)
     struct cluster *cl = restarted();
 
     core_local_ready(cl->nodes[2].core);
-    while (!strstr(cl->nodes[0].log, "rank 2 came back"))
-        ck_assert(cl_step(cl));
+    CL_STEP_UNTIL(cl, strstr(cl->nodes[0].log, "rank 2 came back"));
     cl->nodes[2].dead = true; /* it takes nothing any more */
     cl_pump(cl);
     core_peer_lost(cl->nodes[0].core, CORE_TREE, 2, "killed");

@@ -182,8 +182,7 @@ START_TEST(answers)
     ask_flags(c, "overlay.heard", 2, 0, "{\"rank\":0}");
     cl_pump(cl);
     expect_answer(c, 2, EHOSTUNREACH, "rank 2 has no connection with rank 0 on the ring");
-    core_endpoint_remove(c->ep, 0, "");
-    party_free(c);
+    party_leave(c);
     cl_free(cl);
 }
 END_TEST

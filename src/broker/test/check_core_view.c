@@ -61,8 +61,7 @@ START_TEST(own)
     cl_kill(cl, 2);
     cl_sleep(cl, 1.);
     expect_parents(cl, 3, 1);
-    expect_running(cl);
-    expect_routes(cl);
+    expect_whole(cl);
     cl_free(cl);
 }
 END_TEST
@@ -107,8 +106,7 @@ START_TEST(moves)
     ck_assert_uint_eq(parent_of(cl, 0, 3), 1);
     hear_again(cl, 2);
     expect_tree(cl);
-    expect_running(cl);
-    expect_routes(cl);
+    expect_whole(cl);
     cl_free(cl);
 }
 END_TEST

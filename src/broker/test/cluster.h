@@ -442,6 +442,15 @@ static inline void cl_pump(struct cluster *cl)
         ck_assert_msg(i < 1000000, "the session does not come to rest");
 }
 
+/* Deliver frames until the condition holds. */
+#define CL_STEP_UNTIL(cl, condition)                                     \
+    do {                                                                 \
+        for (unsigned steps_ = 0; !(condition); steps_++) {              \
+            ck_assert_msg(cl_step(cl), "no frame is left: " #condition); \
+            ck_assert_msg(steps_ < 10000, "in vain: " #condition);       \
+        }                                                                \
+    } while (0)
+
 /* Let `seconds` pass. */
 static inline void cl_sleep(struct cluster *cl, double seconds)
 {
@@ -544,6 +553,26 @@ static inline void cl_event_links(struct cluster *cl, uint32_t child)
     core_child_event_up(cl->nodes[parent].core, child);
 }
 
+/* The configuration of a broker, as the settings of this file have it. */
+static inline void cl_config(struct core_config *cfg, uint32_t rank, uint32_t size,
+                             const char *topology)
+{
+    core_config_init(cfg);
+    cfg->rank = rank;
+    cfg->size = size;
+    cfg->topology = topology;
+    cfg->userid = 500;
+    cfg->seed = 11;
+    cfg->event_buffer = cl_event_buffer;
+    cfg->heal_timeout = cl_heal_timeout;
+    cfg->settle = cl_settle;
+    cfg->fanout_max = cl_fanout_max;
+    cfg->expected = cl_expected;
+    cfg->named = cl_named;
+    cfg->host = "added";
+    cfg->inflight_max = 100;
+}
+
 /* Cores, not started; `quorum` of them are enough after `boot_timeout`. */
 static inline struct cluster *cl_create_early(uint32_t size, const char *topology,
                                               double boot_timeout, uint32_t quorum)
@@ -558,20 +587,7 @@ static inline struct cluster *cl_create_early(uint32_t size, const char *topolog
     ck_assert_ptr_nonnull(cl->r = flux_reactor_create_ops(&cl_reactor_ops, cl));
     for (uint32_t i = 0; i < size; i++) {
         struct core_config cfg;
-        core_config_init(&cfg);
-        cfg.rank = i;
-        cfg.size = size;
-        cfg.topology = topology;
-        cfg.userid = 500;
-        cfg.seed = 11;
-        cfg.event_buffer = cl_event_buffer;
-        cfg.heal_timeout = cl_heal_timeout;
-        cfg.settle = cl_settle;
-        cfg.fanout_max = cl_fanout_max;
-        cfg.expected = cl_expected;
-        cfg.named = cl_named;
-        cfg.host = "added";
-        cfg.inflight_max = 100;
+        cl_config(&cfg, i, size, topology);
         cfg.boot_timeout = boot_timeout;
         cfg.quorum = quorum;
         cl_node_create(cl, i, &cfg);
@@ -668,21 +684,8 @@ static inline void cl_restart_as(struct cluster *cl, uint32_t rank, bool reaches
     int life = nd->life + reaches;
 
     ck_assert(nd->dead);
-    core_config_init(&cfg);
-    cfg.rank = rank;
-    cfg.size = cl->size;
     snprintf(topology, sizeof(topology), "%s", topology_spec(t));
-    cfg.topology = topology;
-    cfg.userid = 500;
-    cfg.seed = 11;
-    cfg.event_buffer = cl_event_buffer;
-    cfg.heal_timeout = cl_heal_timeout;
-    cfg.settle = cl_settle;
-    cfg.fanout_max = cl_fanout_max;
-    cfg.expected = cl_expected;
-    cfg.named = cl_named;
-    cfg.host = "added";
-    cfg.inflight_max = 100;
+    cl_config(&cfg, rank, cl->size, topology);
     core_destroy(nd->core);
     memset(nd, 0, sizeof(*nd));
     nd->life = life;
@@ -766,6 +769,13 @@ static inline void party_free(struct party *p)
 {
     party_clear(p);
     free(p);
+}
+
+/* Remove its endpoint, and free it. */
+static inline void party_leave(struct party *p)
+{
+    core_endpoint_remove(p->ep, 0, "");
+    party_free(p);
 }
 
 static inline uint32_t ask_flags(struct party *p, const char *topic, uint32_t nodeid,

@@ -87,6 +87,26 @@ static inline void expect_routes(struct cluster *cl)
     remove_parties(cl, m, c);
 }
 
+/* All that live run, and reach each other. */
+static inline void expect_whole(struct cluster *cl)
+{
+    expect_running(cl);
+    expect_routes(cl);
+}
+
+/* Rank 0 counts as up those that live, and no others, and they have all events. */
+static inline void expect_counted(struct cluster *cl)
+{
+    const core_t *root = cl->nodes[0].core;
+
+    for (uint32_t r = 0; r < cl->size; r++) {
+        ck_assert_msg(idset_test(core_ranks_up(root), r) == !cl->nodes[r].dead, "rank %u: %s", r,
+                      cl->nodes[0].log);
+        if (!cl->nodes[r].dead)
+            ck_assert_uint_eq(core_event_seq(cl->nodes[r].core), core_event_seq(root));
+    }
+}
+
 /* The module has one request, and answers: that is the first answer that the client gets. */
 static inline void expect_served(struct cluster *cl, struct party *m, struct party *c)
 {
@@ -119,6 +139,17 @@ static inline void hello(struct cluster *cl, uint32_t to, uint32_t from, const c
     control(cl, to, from, "overlay.hello", json);
 }
 
+/* The test speaks for a dead broker of a chain: it connects, and says what is below it. */
+static inline void connect_as(struct cluster *cl, uint32_t rank, uint32_t to, const char *below)
+{
+    core_t *above = cl->nodes[to].core;
+
+    ck_assert(core_peer_adopt(above, rank));
+    core_peer_back(above, CORE_TREE, rank);
+    core_child_event_up(above, rank);
+    hello(cl, to, rank, below, 1, false);
+}
+
 static inline uint32_t parent_of(struct cluster *cl, uint32_t at, uint32_t rank)
 {
     struct party *c = client(cl, at);
@@ -135,8 +166,7 @@ static inline uint32_t parent_of(struct cluster *cl, uint32_t at, uint32_t rank)
     parent = topology_parent(t, rank);
     topology_destroy(t);
     json_decref(o);
-    core_endpoint_remove(c->ep, 0, "");
-    party_free(c);
+    party_leave(c);
     return parent;
 }
 
@@ -164,8 +194,7 @@ static inline void publish(struct cluster *cl)
     core_endpoint_input(c->ep, req);
     ck_assert_uint_eq(c->n, 1);
     ck_assert_int_eq(flux_msg_errnum(c->kept[0]), 0);
-    core_endpoint_remove(c->ep, 0, "");
-    party_free(c);
+    party_leave(c);
     flux_msg_destroy(ev);
 }
 
@@ -187,12 +216,42 @@ static inline void start_again(struct cluster *cl, uint32_t rank)
     cl_pump(cl);
 }
 
+/* A broker dies, all have noticed that, and the next one of its rank is there. */
+static inline void replace(struct cluster *cl, uint32_t rank)
+{
+    cl_kill(cl, rank);
+    cl_sleep(cl, 1.);
+    start_again(cl, rank);
+}
+
 static inline uint64_t next(uint64_t *seed)
 {
     *seed ^= *seed << 13;
     *seed ^= *seed >> 7;
     *seed ^= *seed << 17;
     return *seed;
+}
+
+/* By chance, a broker dies, with less than `frames` frames, and perhaps some time, after that; or a
+ * dead one whose parent runs is started again, with `rest` seconds after that.  Then an event is
+ * published. */
+static inline void chance_step(struct cluster *cl, uint64_t *seed, uint64_t frames, double rest)
+{
+    uint32_t r = 1 + next(seed) % (cl->size - 1);
+    uint32_t up = topology_parent(core_topology(cl->nodes[0].core), r);
+
+    if (!cl->nodes[r].dead) {
+        cl_kill(cl, r);
+        for (uint64_t n = next(seed) % frames; n > 0; n--)
+            cl_step(cl);
+        if (next(seed) % 2)
+            cl_sleep(cl, (double)(next(seed) % 700) / 100.);
+    } else if (!cl->nodes[up].dead && core_state(cl->nodes[up].core) == CORE_RUN) {
+        cl_sleep(cl, 1.);
+        start_again(cl, r);
+        cl_sleep(cl, rest);
+    }
+    publish(cl);
 }
 
 #endif
