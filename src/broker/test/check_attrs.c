@@ -89,8 +89,6 @@ START_TEST(service)
     ck_assert_str_eq(attrs_get(a, "b"), "2");
     attrs_destroy(a);
     cl_free(cl);
-    party_free(c);
-    party_free(stranger);
 }
 END_TEST
 

@@ -115,11 +115,6 @@ START_TEST(any_rank)
     expect_answer(c, 9, EHOSTUNREACH, "does not exist");
     ck_assert_uint_eq(cl_inflight(cl), 0);
     cl_free(cl);
-    party_free(c);
-    party_free(here);
-    party_free(mid);
-    party_free(top);
-    party_free(side);
 }
 END_TEST
 
@@ -145,12 +140,10 @@ START_TEST(upstream)
     expect_answer(s[0], 2, ENOSYS, "service 's'");
     ask_flags(s[4], "s.up", 0, FLUX_MSGF_UPSTREAM, NULL);
     expect_answer(s[4], 1, EINVAL, "upstream request cannot name a rank");
-    cl_free(cl);
-    for (uint32_t i = 0; i < 7; i++) {
-        if (s[i])
-            n += s[i]->n, party_free(s[i]);
-    }
+    for (uint32_t i = 0; i < 7; i++)
+        n += s[i] ? s[i]->n : 0;
     ck_assert_uint_eq(n, 5);
+    cl_free(cl);
 }
 END_TEST
 
@@ -177,9 +170,6 @@ START_TEST(ring)
     ck_assert_uint_eq(self->n, 1);
     ck_assert_uint_eq(cl_inflight(cl), 1);
     cl_free(cl);
-    party_free(c);
-    party_free(m);
-    party_free(self);
 }
 END_TEST
 
@@ -200,8 +190,6 @@ START_TEST(notice_on_ring)
     ck_assert_str_eq(flux_msg_topic(m->kept[1]), "m.disconnect");
     ck_assert_uint_eq(cl->sent[CORE_RING] - before, 7); /* 3, 4, 0, 1; 4, 0, 1 */
     cl_free(cl);
-    party_free(c);
-    party_free(m);
 }
 END_TEST
 
@@ -210,8 +198,8 @@ START_TEST(around_a_loss)
 {
     struct cluster *cl = cl_up(5, "chain");
     struct party *c = client(cl, 0);
-    struct party *m = module(cl, 4, "m");
 
+    module(cl, 4, "m");
     cl_kill(cl, 2);
     cl_pump(cl);
     ask(c, "m.x", 4);
@@ -235,10 +223,6 @@ START_TEST(around_a_loss)
     cl_pump(cl);
     expect_answer(d, 2, EHOSTUNREACH, "rank 3 has lost its parent, rank 2");
     cl_free(cl);
-    party_free(c);
-    party_free(d);
-    party_free(m);
-    party_free(n);
 }
 END_TEST
 
@@ -293,10 +277,6 @@ START_TEST(peer_lost_in_flight)
         ck_assert_uint_eq(cl_inflight(cl), 0);
         ck_assert_uint_eq(core_endpoint_inflight(up->ep), 0);
         cl_free(cl);
-        party_free(up);
-        party_free(down);
-        party_free(m4);
-        party_free(m0);
     }
 }
 END_TEST
@@ -343,9 +323,6 @@ START_TEST(answered_once)
     ck_assert_uint_eq(far->n, 2);
     ck_assert_uint_eq(cl_inflight(cl), 0);
     cl_free(cl);
-    party_free(c);
-    party_free(far);
-    party_free(m);
 }
 END_TEST
 
@@ -377,8 +354,6 @@ START_TEST(large_payloads)
     ck_assert_uint_eq(cl_inflight(cl), 0);
     free(text);
     cl_free(cl);
-    party_free(c);
-    party_free(m);
 }
 END_TEST
 
@@ -434,10 +409,6 @@ START_TEST(endpoint_removed)
     ck_assert_uint_eq(cl_inflight(cl), 0);
     core_endpoint_remove(NULL, 0, NULL);
     cl_free(cl);
-    party_free(c);
-    party_free(other);
-    party_free(m);
-    party_free(r);
 }
 END_TEST
 
@@ -464,8 +435,6 @@ START_TEST(no_response)
     core_get_stats(cl->nodes[2].core, &st);
     ck_assert_uint_eq(st.dropped, 3);
     cl_free(cl);
-    party_free(c);
-    party_free(m);
 }
 END_TEST
 
@@ -555,11 +524,6 @@ START_TEST(bounds)
     answer(m, 103, 0, 0, "y or z");
     ck_assert_uint_eq(d->n, 1);
     cl_free(cl);
-    party_free(c);
-    party_free(d);
-    party_free(e);
-    party_free(m);
-    party_free(top);
 }
 END_TEST
 
@@ -631,11 +595,6 @@ START_TEST(accounts)
     ck_assert(!core_endpoint_congested(fresh->ep));
     core_endpoint_remove(ep, EHOSTUNREACH, "end");
     cl_free(cl);
-    party_free(one);
-    party_free(two);
-    party_free(other);
-    party_free(fresh);
-    party_free(m);
 }
 END_TEST
 
@@ -667,8 +626,6 @@ START_TEST(several)
     }
     core_endpoint_remove(ep, EHOSTUNREACH, "end");
     cl_free(cl);
-    party_free(one);
-    party_free(m);
 }
 END_TEST
 
@@ -729,12 +686,6 @@ START_TEST(ranks)
     free(text);
     core_endpoint_remove(ep, EHOSTUNREACH, "end");
     cl_free(cl);
-    party_free(one);
-    party_free(two);
-    party_free(other);
-    party_free(here);
-    party_free(m1);
-    party_free(m);
 }
 END_TEST
 
@@ -803,7 +754,6 @@ START_TEST(bad_input)
     cl_pump(cl);
     ck_assert_uint_eq(cl_inflight(cl), 0);
     cl_free(cl);
-    party_free(m);
 }
 END_TEST
 
@@ -864,8 +814,6 @@ START_TEST(other_term)
     ck_assert_ptr_null(strstr(told + 1, "rank 1 sends"));
     ck_assert_ptr_nonnull(strstr(cl->nodes[1].log, "rank 0 sends messages of term 0"));
     cl_free(cl);
-    party_free(m);
-    party_free(c);
 }
 END_TEST
 
@@ -911,7 +859,6 @@ START_TEST(services)
         ck_assert_int_eq(core_exit_code(cl->nodes[i].core), 4);
     }
     cl_free(cl);
-    party_free(c);
 }
 END_TEST
 

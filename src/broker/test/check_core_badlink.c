@@ -100,7 +100,6 @@ START_TEST(on_request)
     cl_sleep(cl, 1.);
     expect_return(cl);
     cl_free(cl);
-    party_free(op);
 }
 END_TEST
 

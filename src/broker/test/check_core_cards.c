@@ -89,7 +89,6 @@ START_TEST(moved)
     ck_assert_uint_eq(cl->nodes[3].parent, 1);
     expect_map(cl);
     cl_free(cl);
-    party_free(c);
 }
 END_TEST
 
@@ -155,8 +154,6 @@ START_TEST(refused)
     ask_flags(d, "overlay.map", 0, 0, "{\"since\":0,\"until\":3}");
     expect_answer(d, 2, EPROTO, NULL);
     cl_free(cl);
-    party_free(c);
-    party_free(d);
 }
 END_TEST
 
@@ -251,7 +248,6 @@ START_TEST(returning)
     ck_assert_uint_eq(cl->nodes[3].parent, 2);
     expect_map(cl);
     cl_free(cl);
-    party_free(c);
 }
 END_TEST
 

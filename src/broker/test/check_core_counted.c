@@ -57,7 +57,6 @@ START_TEST(overtaken)
         ck_assert_uint_eq(cl_inflight(cl), 0);
     }
     cl_free(cl);
-    party_free(c);
 }
 END_TEST
 
@@ -86,7 +85,6 @@ START_TEST(counted_lost)
     cl_pump(cl);
     ck_assert_uint_eq(sub->n, 1);
     cl_free(cl);
-    party_free(sub);
 }
 END_TEST
 
@@ -116,8 +114,6 @@ START_TEST(moved_unheard)
     expect_served(cl, m, c);
     expect_parents(cl, 4, 3);
     cl_free(cl);
-    party_free(m);
-    party_free(c);
 }
 END_TEST
 
@@ -148,8 +144,6 @@ START_TEST(leaves_slowly)
     answer_low_it(cl, m, c);
     ck_assert_uint_eq(cl_inflight(cl), 0);
     cl_free(cl);
-    party_free(m);
-    party_free(c);
 }
 END_TEST
 
@@ -201,8 +195,6 @@ START_TEST(named_late)
     expect_served(cl, m, c); /* and no notice that the sender is gone */
     ck_assert_uint_eq(cl_inflight(cl), 0);
     cl_free(cl);
-    party_free(m);
-    party_free(c);
 }
 END_TEST
 
@@ -237,8 +229,6 @@ START_TEST(named_in_vain)
     cl_pump(cl);
     expect_served(cl, m, c);
     cl_free(cl);
-    party_free(m);
-    party_free(c);
 }
 END_TEST
 
@@ -259,8 +249,6 @@ START_TEST(has_to_leave)
     ck_assert_uint_eq(m->n, 0);
     expect_answer(c, 1, EHOSTUNREACH, "the session counts rank 3 as lost");
     cl_free(cl);
-    party_free(m);
-    party_free(c);
 }
 END_TEST
 
@@ -311,7 +299,6 @@ START_TEST(cut_above)
         ck_assert_str_eq(flux_msg_topic(sub->kept[i]), "some.thing");
     ck_assert_uint_eq(core_event_seq(cl->nodes[3].core), core_event_seq(cl->nodes[0].core));
     cl_free(cl);
-    party_free(sub);
 }
 END_TEST
 

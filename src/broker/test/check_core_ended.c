@@ -44,9 +44,6 @@ START_TEST(client_ends)
     expect_answer(stays, 1, 0, NULL);
     ck_assert_uint_eq(cl_inflight(cl), 0);
     cl_free(cl);
-    party_free(ends);
-    party_free(stays);
-    party_free(m);
 }
 END_TEST
 
@@ -70,8 +67,6 @@ START_TEST(notice_held)
     ck_assert_uint_eq(notices(m), 1);
     ck_assert_uint_eq(cl_inflight(cl), 0);
     cl_free(cl);
-    party_free(c);
-    party_free(m);
 }
 END_TEST
 
@@ -90,8 +85,6 @@ START_TEST(broker_dies)
     ck_assert_uint_eq(notices(m), 2);
     ck_assert_uint_eq(cl_inflight(cl), 0);
     cl_free(cl);
-    party_free(c);
-    party_free(m);
 }
 END_TEST
 

@@ -106,8 +106,6 @@ START_TEST(order)
         ck_assert_uint_eq(n, 10);
     }
     cl_free(cl);
-    for (uint32_t i = 0; i < 7; i++)
-        party_free(p[i]);
 }
 END_TEST
 
@@ -164,8 +162,6 @@ START_TEST(subscriptions)
     cl_pump(cl);
     ck_assert_uint_eq(a->n, 0);
     cl_free(cl);
-    party_free(a);
-    party_free(b);
 }
 END_TEST
 
@@ -215,8 +211,6 @@ START_TEST(refused)
     ck_assert_uint_eq(c->n, 6);
     ck_assert_uint_eq(core_event_seq(cl->nodes[2].core), 3);
     cl_free(cl);
-    party_free(c);
-    party_free(m);
 }
 END_TEST
 
@@ -268,8 +262,6 @@ START_TEST(large_json)
     free(values);
     free(text);
     cl_free(cl);
-    party_free(c);
-    party_free(m);
 }
 END_TEST
 
@@ -305,8 +297,6 @@ START_TEST(gap)
     cl_pump(cl);
     ck_assert_uint_eq(core_event_seq(cl->nodes[1].core), 10);
     cl_free(cl);
-    party_free(pub);
-    party_free(leaf);
 }
 END_TEST
 
@@ -338,8 +328,6 @@ START_TEST(overtaken)
     cl_pump(cl);
     EXPECT_EVENTS(leaf, "2:e1 3:e2 4:e3");
     cl_free(cl);
-    party_free(pub);
-    party_free(leaf);
 }
 END_TEST
 
@@ -375,8 +363,6 @@ START_TEST(skip)
     cl_pump(cl);
     EXPECT_EVENTS(leaf, "10:event.lost 11:e9 12:e10 13:e11");
     cl_free(cl);
-    party_free(pub);
-    party_free(leaf);
 }
 END_TEST
 
@@ -415,8 +401,6 @@ START_TEST(missed_at_the_end)
     EXPECT_EVENTS(leaf, want);
     free(json);
     cl_free(cl);
-    party_free(pub);
-    party_free(leaf);
 }
 END_TEST
 
@@ -432,7 +416,6 @@ START_TEST(cut_off)
     EXPECT_EVENTS(leaf, "2:event.lost");
     ck_assert_str_eq(flux_msg_json(leaf->kept[leaf->n - 1]), "{\"from\":2,\"to\":0}");
     cl_free(cl);
-    party_free(leaf);
 }
 END_TEST
 
@@ -472,8 +455,6 @@ START_TEST(late_joiners)
     EXPECT_EVENTS(leaf, "6:e.after 7:e.end");
     ck_assert_uint_eq(cl->sent[CORE_EVENT], 3);
     cl_free(cl);
-    party_free(pub);
-    party_free(leaf);
 }
 END_TEST
 
@@ -505,8 +486,6 @@ START_TEST(early)
     cl_pump(cl);
     EXPECT_EVENTS(leaf, "1501:e 1502:e");
     cl_free(cl);
-    party_free(pub);
-    party_free(leaf);
 }
 END_TEST
 
@@ -561,8 +540,6 @@ START_TEST(subscribers_go)
                 ck_assert_uint_le(n, 1);
         }
         cl_free(cl);
-        for (int i = 0; i < 5; i++)
-            party_free(p[i]);
     }
 }
 END_TEST
@@ -611,8 +588,6 @@ START_TEST(nested)
     }
     ck_assert_uint_eq(core_event_seq(cl->nodes[1].core), core_event_seq(cl->nodes[0].core));
     cl_free(cl);
-    for (int i = 0; i < 3; i++)
-        party_free(p[i]);
 }
 END_TEST
 

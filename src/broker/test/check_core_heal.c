@@ -46,8 +46,6 @@ START_TEST(events)
             ck_assert(st.events_lost > 0 || missed < 40);
         }
         cl_free(cl);
-        party_free(s[0]);
-        party_free(s[1]);
     }
 }
 END_TEST
@@ -103,7 +101,6 @@ START_TEST(late)
     ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "rank 3 has lost the broker above it"));
     expect_running(cl);
     cl_free(cl);
-    party_free(c);
 }
 END_TEST
 
@@ -302,7 +299,6 @@ START_TEST(older_events)
     ck_assert_uint_eq(core_event_seq(cl->nodes[4].core), core_event_seq(cl->nodes[0].core));
     expect_whole(cl);
     cl_free(cl);
-    party_free(sub);
 }
 END_TEST
 
@@ -400,7 +396,6 @@ START_TEST(named_twice)
     expect_ranks(core_ranks_lost(cl->nodes[0].core), "3");
     expect_routes(cl);
     cl_free(cl);
-    party_free(c);
 }
 END_TEST
 

@@ -40,11 +40,6 @@ START_TEST(held)
     ck_assert_str_eq(flux_msg_topic(r->kept[2]), "r.disconnect");
     expect_answer(m, 3, ENOSYS, "service 'm'"); /* upstream there is none */
     cl_free(cl);
-    party_free(c);
-    party_free(gone);
-    party_free(m);
-    party_free(r);
-    party_free(rc);
 }
 END_TEST
 
@@ -82,9 +77,6 @@ START_TEST(held_from_lost)
         expect_answer(own, 1, 0, "{}");
         ck_assert_uint_eq(cl_inflight(cl), 0);
         cl_free(cl);
-        party_free(c);
-        party_free(own);
-        party_free(r);
     }
 }
 END_TEST
@@ -120,9 +112,6 @@ START_TEST(upstream_lost)
     ck_assert_uint_eq(m1->n, 0);
     expect_answer(c, 4, EHOSTUNREACH, NULL);
     cl_free(cl);
-    party_free(c);
-    party_free(m0);
-    party_free(m1);
 }
 END_TEST
 
@@ -140,7 +129,6 @@ START_TEST(held_until_lost)
     core_peer_lost(cl->nodes[0].core, CORE_TREE, 2, "never came");
     expect_answer(c, 1, EHOSTUNREACH, "rank 2 cannot be reached");
     cl_free(cl);
-    party_free(c);
 }
 END_TEST
 
@@ -177,10 +165,6 @@ START_TEST(replaced)
     ck_assert_uint_eq(cl_inflight(cl), 0);
     free(text);
     cl_free(cl);
-    party_free(c);
-    party_free(far);
-    party_free(m);
-    party_free(fresh);
 }
 END_TEST
 
@@ -226,10 +210,6 @@ START_TEST(inherited)
     cl_pump(cl);
     ck_assert_uint_eq(cl_inflight(cl), 0);
     cl_free(cl);
-    party_free(c);
-    party_free(m);
-    party_free(far);
-    party_free(fresh);
 }
 END_TEST
 

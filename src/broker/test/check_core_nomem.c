@@ -110,7 +110,6 @@ static bool heal_without(unsigned k)
     expect_service(cl, k);
     expect_events(s, k);
     cl_free(cl);
-    party_free(s);
     return reached;
 }
 

@@ -254,7 +254,6 @@ START_TEST(lost)
     cl_pump(cl);
     ck_assert_int_eq(core_state(cl->nodes[0].core), CORE_EXIT);
     cl_free(cl);
-    party_free(w);
 }
 END_TEST
 
@@ -311,7 +310,6 @@ START_TEST(lost_before_run)
                               count_events(w, "overlay.down", "{\"ranks\":\"5\","),
                           2);
         cl_free(cl);
-        party_free(w);
     }
 }
 END_TEST
@@ -341,7 +339,6 @@ START_TEST(back_before_run)
     for (uint32_t i = 0; i < 3; i++)
         ck_assert_str_eq(cl->nodes[i].states, "wyr");
     cl_free(cl);
-    party_free(w);
 }
 END_TEST
 
@@ -416,7 +413,6 @@ START_TEST(back)
         for (uint32_t r = 0; r < 7; r++)
             ck_assert_int_eq(core_state(cl->nodes[r].core), CORE_EXIT);
         cl_free(cl);
-        party_free(w);
     }
 }
 END_TEST
@@ -454,7 +450,6 @@ START_TEST(back_early)
     ck_assert_ptr_nonnull(strstr(cl->nodes[2].log, "a rank cannot join twice"));
     ck_assert_int_eq(core_state(cl->nodes[3].core), CORE_RUN);
     cl_free(cl);
-    party_free(w);
 }
 END_TEST
 
@@ -515,7 +510,6 @@ START_TEST(ring_stale)
     core_peer_lost(cl->nodes[1].core, CORE_RING, 2, "the next one ends");
     ck_assert(!cl->nodes[1].ring_again);
     cl_free(cl);
-    party_free(c);
 }
 END_TEST
 
@@ -557,7 +551,6 @@ START_TEST(absent)
         ck_assert_uint_eq(count_events(w, "overlay.up", "{\"ranks\":\"3\",\"incarnation\":1,"), 1);
         expect_ranks(core_ranks_up(root->core), "0-3");
         cl_free(cl);
-        party_free(w);
     }
 }
 END_TEST
@@ -630,9 +623,6 @@ START_TEST(absent_asked)
     cl_pump(cl);
     ck_assert_uint_eq(m->n, 1);
     cl_free(cl);
-    party_free(near);
-    party_free(far);
-    party_free(m);
 }
 END_TEST
 
@@ -664,7 +654,6 @@ START_TEST(leave)
     ck_assert_int_eq(core_state(cl->nodes[2].core), CORE_RUN);
     ck_assert_uint_eq(count_events(w, "overlay.up", "{\"ranks\":\"2\",\"incarnation\":2,"), 1);
     cl_free(cl);
-    party_free(w);
 }
 END_TEST
 
@@ -750,8 +739,6 @@ START_TEST(left_behind)
     ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "rank 2 did not shut down within"));
     expect_answer(c, 1, EHOSTUNREACH, "rank 2");
     cl_free(cl);
-    party_free(c);
-    party_free(m);
 }
 END_TEST
 
@@ -799,8 +786,6 @@ START_TEST(goodbye)
     ck_assert_int_eq(core_state(cl->nodes[2].core), CORE_EXIT);
     ck_assert_int_eq(cl->nodes[0].dropped, 2);
     cl_free(cl);
-    party_free(c);
-    party_free(m);
 }
 END_TEST
 

@@ -58,10 +58,6 @@ START_TEST(one)
             ck_assert_int_eq(core_state(cl->nodes[r].core), CORE_EXIT);
     }
     cl_free(cl);
-    party_free(c3);
-    party_free(c0);
-    party_free(m0);
-    party_free(m3);
 }
 END_TEST
 
@@ -121,13 +117,6 @@ START_TEST(idempotent)
     cl_free(cl);
     free(large);
     free(larger);
-    party_free(c3);
-    party_free(c0);
-    party_free(c5);
-    party_free(m0);
-    party_free(m1);
-    party_free(m3);
-    party_free(own);
 }
 END_TEST
 
@@ -158,8 +147,6 @@ START_TEST(idempotent_large)
     ck_assert_uint_eq(cl_inflight(cl), 0);
     cl_free(cl);
     free(text);
-    party_free(c0);
-    party_free(m3);
 }
 END_TEST
 
@@ -178,8 +165,6 @@ START_TEST(held_for_the_dead)
     cl_sleep(cl, 0.1);
     expect_served(cl, m3, c0);
     cl_free(cl);
-    party_free(c0);
-    party_free(m3);
 }
 END_TEST
 
@@ -210,8 +195,6 @@ START_TEST(noticed_late)
     expect_answer(c3, 2, 0, NULL);
     ck_assert_uint_eq(cl_inflight(cl), 0);
     cl_free(cl);
-    party_free(c3);
-    party_free(m0);
 }
 END_TEST
 
@@ -233,8 +216,6 @@ START_TEST(closed_first)
     expect_answer(c3, 2, 0, NULL);
     ck_assert_uint_eq(cl_inflight(cl), 0);
     cl_free(cl);
-    party_free(c3);
-    party_free(m0);
 }
 END_TEST
 
@@ -263,10 +244,6 @@ START_TEST(in_vain)
         ck_assert(core_parent_gone(cl->nodes[r].core));
     }
     cl_free(cl);
-    party_free(c);
-    party_free(c2);
-    party_free(m0);
-    party_free(m2);
 }
 END_TEST
 
@@ -319,8 +296,6 @@ START_TEST(leave_idempotent)
     ck_assert_str_eq(flux_msg_topic(c->kept[0]), "low.once");
     answer_low_it(cl, m, c);
     cl_free(cl);
-    party_free(m);
-    party_free(c);
 }
 END_TEST
 
@@ -350,8 +325,6 @@ START_TEST(leave_closed)
     answer_low_it(cl, m, c);
     ck_assert_uint_eq(cl_inflight(cl), 0);
     cl_free(cl);
-    party_free(m);
-    party_free(c);
 }
 END_TEST
 
@@ -383,8 +356,6 @@ START_TEST(named_late)
     expect_ranks(core_ranks_up(cl->nodes[0].core), "0,3");
     expect_whole(cl);
     cl_free(cl);
-    party_free(m);
-    party_free(c);
 }
 END_TEST
 
@@ -414,8 +385,6 @@ START_TEST(cut_off)
     expect_answer(c, 2, EHOSTUNREACH, "the session counts rank 4 as lost");
     ck_assert_uint_eq(cl_inflight(cl), 0);
     cl_free(cl);
-    party_free(m);
-    party_free(c);
 }
 END_TEST
 
@@ -449,8 +418,6 @@ START_TEST(waits_above)
     expect_served(cl, m, c);
     ck_assert_uint_eq(cl_inflight(cl), 0);
     cl_free(cl);
-    party_free(m);
-    party_free(c);
 }
 END_TEST
 

@@ -124,8 +124,6 @@ START_TEST(restore_untold)
     expect_parents(cl, 4, 3);
     expect_whole(cl);
     cl_free(cl);
-    party_free(c0);
-    party_free(c2);
 }
 END_TEST
 
@@ -160,7 +158,6 @@ START_TEST(report_dies)
     expect_parents(cl, giver + 2, giver + 1);
     expect_routes(cl);
     cl_free(cl);
-    party_free(c);
 }
 END_TEST
 
@@ -192,8 +189,6 @@ START_TEST(next_leaves)
     ck_assert_uint_eq(m4->n, 1);
     expect_running(cl);
     cl_free(cl);
-    party_free(c1);
-    party_free(m4);
 }
 END_TEST
 
@@ -258,8 +253,6 @@ START_TEST(waits_above)
     restored(cl, 4, 3);
     expect_routes(cl);
     cl_free(cl);
-    party_free(c2);
-    party_free(m4);
 }
 END_TEST
 
@@ -307,10 +300,6 @@ START_TEST(restore_answers)
     ck_assert_uint_eq(cl->nodes[3].parent, 0);
     expect_whole(cl);
     cl_free(cl);
-    party_free(c3);
-    party_free(c0);
-    party_free(m0);
-    party_free(m3);
 }
 END_TEST
 
@@ -360,10 +349,6 @@ START_TEST(restore_idempotent)
     ck_assert_uint_eq(cl_inflight(cl), 0);
     expect_whole(cl);
     cl_free(cl);
-    party_free(c3);
-    party_free(c0);
-    party_free(m0);
-    party_free(m3);
 }
 END_TEST
 
@@ -391,8 +376,6 @@ START_TEST(ahead)
     ck_assert_uint_eq(sub->n, 1);
     ck_assert_str_eq(flux_msg_topic(sub->kept[0]), "some.thing");
     cl_free(cl);
-    party_free(sub);
-    party_free(c0);
 }
 END_TEST
 
@@ -422,7 +405,6 @@ START_TEST(too_late)
     expect_ranks(core_ranks_up(cl->nodes[0].core), "0-1,3-4");
     expect_whole(cl);
     cl_free(cl);
-    party_free(c0);
 }
 END_TEST
 
@@ -508,7 +490,6 @@ START_TEST(lost_on_the_way)
     expect_ranks(core_ranks_up(cl->nodes[0].core), "0-3");
     expect_whole(cl);
     cl_free(cl);
-    party_free(c0);
 }
 END_TEST
 
@@ -529,7 +510,6 @@ START_TEST(broken_behind)
     core_peer_lost(cl->nodes[1].core, CORE_TREE, 3, "the connection was lost");
     expect_ranks(core_ranks_up(cl->nodes[1].core), "1,3");
     cl_free(cl);
-    party_free(c0);
 }
 END_TEST
 
@@ -587,8 +567,6 @@ START_TEST(stream_behind)
     expect_answer(c3, 2, ENODATA, NULL);
     ck_assert(!cl->nodes[3].beside[0]);
     cl_free(cl);
-    party_free(c3);
-    party_free(m0);
 }
 END_TEST
 
@@ -831,12 +809,6 @@ START_TEST(restore_busy)
         core_endpoint_remove(ld[r].m->ep, ENOSYS, "over");
     expect_routes(cl);
     cl_free(cl);
-    for (uint32_t r = 0; r < MAX_NODES && r < 8; r++) {
-        party_free(ld[r].c);
-        party_free(ld[r].m);
-        party_free(ld[r].sub);
-    }
-    party_free(op);
 }
 END_TEST
 

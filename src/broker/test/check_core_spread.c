@@ -175,8 +175,6 @@ START_TEST(requests)
     ck_assert(!cl->nodes[4].beside[0] && !cl->nodes[4].beside[2]);
     expect_routes(cl);
     cl_free(cl);
-    party_free(c13);
-    party_free(m0);
 }
 END_TEST
 

@@ -74,9 +74,6 @@ START_TEST(asks)
     cl_pump(cl);
     expect_served(cl, m, other);
     cl_free(cl);
-    party_free(m);
-    party_free(c);
-    party_free(other);
 }
 END_TEST
 
@@ -118,8 +115,6 @@ START_TEST(named_dead)
     expect_running(cl);
     expect_ranks(core_ranks_up(cl->nodes[0].core), "0-4");
     cl_free(cl);
-    party_free(m);
-    party_free(c);
 }
 END_TEST
 

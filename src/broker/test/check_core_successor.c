@@ -56,7 +56,6 @@ START_TEST(requests_wait)
     expect_answer(c, 1, ENOSYS, "rank 2 has no service");
     core_endpoint_remove(c->ep, 0, "");
     cl_free(cl);
-    party_free(c);
 }
 END_TEST
 

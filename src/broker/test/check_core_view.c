@@ -145,8 +145,6 @@ START_TEST(back)
     expect_parents(cl, 4, 2);
     expect_running(cl);
     cl_free(cl);
-    party_free(c);
-    party_free(m);
 }
 END_TEST
 

@@ -62,6 +62,19 @@ struct frame {
     struct frame *next;
 };
 
+/* An endpoint, and the messages that it has got. */
+struct party {
+    struct cluster *cl;
+    struct party *next;
+    core_t *core;
+    endpoint_t *ep;
+    flux_msg_t *kept[MAX_KEPT];
+    size_t n;
+    uint32_t tag;
+    void (*hook)(struct party *p, const flux_msg_t *msg);
+    void *user;
+};
+
 struct cluster {
     flux_reactor_t *r;
     double now;
@@ -74,6 +87,7 @@ struct cluster {
     size_t ndeferred;
     uint32_t size;
     struct node nodes[MAX_NODES];
+    struct party *parties;
     struct frame *head;
     struct frame **tail;
     unsigned sent[3];
@@ -624,6 +638,25 @@ static inline struct cluster *cl_up(uint32_t size, const char *topology)
     return cl;
 }
 
+static inline void party_clear(struct party *p)
+{
+    for (size_t i = 0; i < p->n; i++)
+        flux_msg_destroy(p->kept[i]);
+    p->n = 0;
+}
+
+/* After its endpoint was removed, or with its session, which frees those that are left. */
+static inline void party_free(struct party *p)
+{
+    struct party **at = &p->cl->parties;
+
+    while (*at != p)
+        at = &(*at)->next;
+    *at = p->next;
+    party_clear(p);
+    free(p);
+}
+
 static inline void cl_free(struct cluster *cl)
 {
     while (cl->head) {
@@ -634,6 +667,8 @@ static inline void cl_free(struct cluster *cl)
     }
     for (uint32_t i = 0; i < cl->size; i++)
         core_destroy(cl->nodes[i].core);
+    while (cl->parties)
+        party_free(cl->parties);
     ck_assert_uint_eq(cl->ntimers, 0);
     ck_assert_uint_eq(cl->ndeferred, 0);
     flux_reactor_destroy(cl->r);
@@ -708,16 +743,6 @@ static inline void cl_restart(struct cluster *cl, uint32_t rank)
 
 /* --- endpoints --- */
 
-struct party {
-    core_t *core;
-    endpoint_t *ep;
-    flux_msg_t *kept[MAX_KEPT];
-    size_t n;
-    uint32_t tag;
-    void (*hook)(struct party *p, const flux_msg_t *msg);
-    void *user;
-};
-
 static inline void party_send_cb(void *arg, flux_msg_t *msg)
 {
     struct party *p = arg;
@@ -736,6 +761,9 @@ static inline struct party *party_create(struct cluster *cl, uint32_t rank, enum
     struct party *p = calloc(1, sizeof(*p));
 
     ck_assert_ptr_nonnull(p);
+    p->cl = cl;
+    p->next = cl->parties;
+    cl->parties = p;
     p->core = cl->nodes[rank].core;
     p->ep = core_endpoint_add(p->core, kind, service ? service : "client", 1000,
                               kind == ENDPOINT_MODULE ? FLUX_ROLE_OWNER | FLUX_ROLE_BROKER
@@ -755,20 +783,6 @@ static inline struct party *client(struct cluster *cl, uint32_t rank)
 static inline struct party *module(struct cluster *cl, uint32_t rank, const char *service)
 {
     return party_create(cl, rank, ENDPOINT_MODULE, service);
-}
-
-static inline void party_clear(struct party *p)
-{
-    for (size_t i = 0; i < p->n; i++)
-        flux_msg_destroy(p->kept[i]);
-    p->n = 0;
-}
-
-/* After its endpoint was removed, or its session freed. */
-static inline void party_free(struct party *p)
-{
-    party_clear(p);
-    free(p);
 }
 
 /* Remove its endpoint, and free it. */
