@@ -8,6 +8,18 @@
 
 #include "libflux/overlay_wire.h"
 
+static const struct flux_field moved_fields[] = {
+    FLUX_FIELD_U32(struct control_moved, rank, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct control_moved, parent, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U32(struct control_moved, move, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_STR(struct control_moved, below, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct control_moved, keys, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct control_moved, joined, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_STR(struct control_moved, cards, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_END,
+};
+const struct flux_schema control_moved_schema = FLUX_SCHEMA(struct control_moved, moved_fields);
+
 static const struct flux_field hello_fields[] = {
     FLUX_FIELD_U32(struct control_hello, rank, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct control_hello, size, FLUX_FIELD_REQUIRED),
@@ -19,6 +31,7 @@ static const struct flux_field hello_fields[] = {
     FLUX_FIELD_U32(struct control_hello, move, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct control_hello, keys, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct control_hello, cards, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_ARRAY_OF(struct control_hello, moved, FLUX_FIELD_OPTIONAL, &control_moved_schema),
     FLUX_FIELD_BOOL(struct control_hello, guest, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_U64(struct control_hello, session, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct control_hello, host, FLUX_FIELD_OPTIONAL),
@@ -35,18 +48,6 @@ static const struct flux_field card_fields[] = {
     FLUX_FIELD_END,
 };
 const struct flux_schema control_card_schema = FLUX_SCHEMA(struct control_card, card_fields);
-
-static const struct flux_field moved_fields[] = {
-    FLUX_FIELD_U32(struct control_moved, rank, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U32(struct control_moved, parent, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_U32(struct control_moved, move, FLUX_FIELD_REQUIRED),
-    FLUX_FIELD_STR(struct control_moved, below, FLUX_FIELD_OPTIONAL),
-    FLUX_FIELD_STR(struct control_moved, keys, FLUX_FIELD_OPTIONAL),
-    FLUX_FIELD_STR(struct control_moved, joined, FLUX_FIELD_OPTIONAL),
-    FLUX_FIELD_STR(struct control_moved, cards, FLUX_FIELD_OPTIONAL),
-    FLUX_FIELD_END,
-};
-const struct flux_schema control_moved_schema = FLUX_SCHEMA(struct control_moved, moved_fields);
 
 static const struct flux_field expected_fields[] = {
     FLUX_FIELD_U32(struct control_expected, rank, FLUX_FIELD_REQUIRED),

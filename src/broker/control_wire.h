@@ -20,6 +20,7 @@ struct control_hello {
     uint32_t move;     /* number of this move: a later one has a higher number */
     const char *keys;  /* public keys of `below`, or of the child (core_keys.c); NULL: none */
     const char *cards; /* addresses of `joined` (core_cards.c); NULL: none */
+    json_t *moved;     /* array of struct control_moved: earlier moves of `below`; NULL: none */
     bool guest;        /* it has a parent, which has told it to move here (overlay.go) */
     uint64_t session;  /* to which it belongs (control_welcome); 0: it joins */
     const char *host;  /* its name, in a session to which hosts may be added; NULL: not told */

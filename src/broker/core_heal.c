@@ -18,7 +18,8 @@
  *        | connects, by the ticket on the card of rank 0, or by   |
  *        | its own public key, which rank 1 has reported          |
  *        |------------------------------------------------------->|
- *        | overlay.hello, with its incarnation, and what is below |
+ *        | overlay.hello, with its incarnation, what is below it, |
+ *        | and how that has moved                                 |
  *        |------------------------------------------------------->| rank 3 is a child
  *        |                                        overlay.welcome | to all: overlay.moved (rank 3)
  *        |<-------------------------------------------------------|
@@ -59,10 +60,11 @@
  *     shape: they are pending at another broker.  The broker that adopts the orphan knows which of
  *     them are pending, unless the earlier parent lives (invariant 6), and reports the others as
  *     lost; the brokers above leave out all of them.  Guests (core_spread.c) are another exception:
- *     they may have left the subtree unnoticed.  A broker above that has not heard of the orphan's
- *     earlier moves may look for such a rank elsewhere, and ignore the report (invariant 8); so the
- *     orphan reports the loss again after those moves, and the brokers above pass that on until an
- *     event has announced it.
+ *     they may have left the subtree unnoticed.  The hello tells the earlier moves of the ranks
+ *     below the orphan, which the brokers above hear of before the move of the orphan.  They may
+ *     not have heard of moves after the hello, look for such a rank elsewhere, and ignore the
+ *     report (invariant 8); so the orphan reports the loss again after its welcome, and the brokers
+ *     above pass that on until an event has announced it.
  *  6. An orphan is welcomed after the last message that its earlier parent, or an ancestor of that
  *     parent, has sent on the way through another child of this broker: reports of an earlier state
  *     must not follow reports of a later one.  If that child does not end within PASSAGE seconds,
@@ -73,9 +75,9 @@
  *  8. A rank that two brokers report, one as lost and the other as its child, is what the first of
  *     the two reports says where they meet: a report of the loss of a rank that has moved to
  *     another child is ignored, and so is the move of a rank that is lost, and that it is up there
- *     (core_stale.c).  The latter learns of its loss by the event, or when it is refused as an
- *     orphan, and leaves alone: the ranks below it are pending, and connect to a broker above, as
- *     after its death.
+ *     (core_stale.c); that move only tells where the ranks below it are.  The lost rank learns of
+ *     its loss by the event, or when it is refused as an orphan, and leaves alone: the ranks below
+ *     it are pending, and connect to a broker above, as after its death.
  *
  * Failure: without memory, or without a living ancestor that accepts it, a broker shuts down its
  * subtree, like a broker that has lost its parent for good.  A child of the root that cannot
@@ -261,7 +263,9 @@ void heal_hello(core_t *c, struct peer *p)
     h.guest = p == c->second;
     h.session = c->session;
     h.move = moves_next(c);
+    h.moved = p == c->second ? NULL : moves_list_below(c);
     overlay_send(c, p, &control_up[CONTROL_HELLO], &h);
+    json_decref(h.moved);
     stale_named(c, c->heal_below, true);
     free(below);
     free(keys);
@@ -542,13 +546,11 @@ static void arrived(core_t *c, const struct control_moved *m, const idset_t *bel
 /* Returns whether this move is that of a lost rank (invariant 8).  If an event has announced the
  * loss already, the number of the move tells, which is lower than that of its return to its place;
  * so a move that is only repeated (without `below`) counts as such until then. */
-static bool is_denied(const core_t *c, const struct peer *p, const struct control_moved *m,
-                      const idset_t *below)
+static bool is_denied(const core_t *c, const struct control_moved *m)
 {
-    if (!idset_test(c->lost, m->rank) ||
-        moves_incarnation(m->move) > census_incarnation(c, m->rank))
-        return false;
-    return below ? heal_may_report(c, p->rank, below, true) : !census_is_gone(c, m->rank);
+    return idset_test(c->lost, m->rank) &&
+           moves_incarnation(m->move) <= census_incarnation(c, m->rank) &&
+           (m->below || !census_is_gone(c, m->rank));
 }
 
 void heal_moved_below(core_t *c, struct peer *p, const struct control_moved *m)
@@ -559,11 +561,16 @@ void heal_moved_below(core_t *c, struct peer *p, const struct control_moved *m)
     char *text = NULL, *keys = NULL;
 
     /* Without `below` this is an earlier move, of which a new parent is told. */
-    if (is_denied(c, p, m, below))
+    bool valid = ends && idset_set(ends, m->parent) == 0 &&
+                 heal_may_report(c, p->rank, ends, true) &&
+                 spread_is_deeper(c, m->rank, m->parent) &&
+                 (!m->below || (below && heal_may_report(c, p->rank, below, true)));
+
+    if (is_denied(c, m) && (valid || !m->below)) {
         stale_deny(c, p, m->rank);
-    else if (ends && idset_set(ends, m->parent) == 0 && heal_may_report(c, p->rank, ends, true) &&
-             spread_is_deeper(c, m->rank, m->parent) &&
-             (!m->below || (below && heal_may_report(c, p->rank, below, true)))) {
+        if (valid) /* the ranks below it are there */
+            moves_note(c, m->rank, m->parent, m->move);
+    } else if (valid) {
         if (below) {
             keys_note(c, below, m->keys);
             cards_note_below(c, below, m->joined, m->cards);
@@ -682,25 +689,6 @@ static void passage_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *
     heal_way_ended(arg, true);
 }
 
-/* An orphan names ranks that this broker looks for below a lost one: the report that they have
- * moved from there was lost with that, and the orphan repeats it after its welcome.  Or the orphan
- * waits for them itself, and names them only for that: then another one, which has them, names them
- * later. */
-static void place_below(core_t *c, const struct peer *p, const idset_t *below)
-{
-    const topology_t *tree = overlay_tree(c);
-
-    for (uint32_t r = idset_first(below); r != IDSET_NONE; r = idset_next(below, r)) {
-        const struct peer *q =
-            hmap_get_u64(c->child_by_rank, topology_next_hop(tree, c->cfg.rank, r));
-
-        if (q && q != p && (!q->up || moves_is_guessed(c, r)) &&
-            topology_is_ancestor(tree, c->cfg.rank, r) && spread_is_deeper(c, r, p->rank) &&
-            moves_guess(c, r, p->rank))
-            tree = overlay_tree(c);
-    }
-}
-
 void heal_take_over(core_t *c, struct peer *p, const struct control_hello *h)
 {
     struct control_moved m = {.rank = p->rank,
@@ -717,8 +705,8 @@ void heal_take_over(core_t *c, struct peer *p, const struct control_hello *h)
         p->fresh = true;
         cards_note_below(c, below, h->joined, h->cards);
         moves_note(c, p->rank, c->cfg.rank, h->move);
+        moves_below(c, p, h->moved);
         drop_lost(c, p, &m, below, &text, &keys);
-        place_below(c, p, below);
         core_log(c, LOG_NOTICE, "rank %u has lost its parent, and is below rank %u now", p->rank,
                  c->cfg.rank);
         moves_tell(c, &m);

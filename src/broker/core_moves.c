@@ -6,11 +6,9 @@
  *
  * Tree: this file keeps a tree with the ranks that have moved beside the shape (overlay_tree()).
  * Each broker changes its own tree when it takes over a child, or gives it back, when a broker
- * below it reports a move, and when the event overlay.moved arrives.  What an orphan says of other
- * ranks is a guess (moves_guess()), until a move of theirs is known, or an event tells that a rank
- * which they are below, by the moves, has moved elsewhere.  The root, which publishes that event,
- * puts a rank back into its place in the shape when the rank is lost or leaves; a guest only when
- * no orphan is below it any longer.
+ * below it reports a move, and when the event overlay.moved arrives.  The root, which publishes
+ * that event, puts a rank back into its place in the shape when the rank is lost or leaves; a guest
+ * only when no orphan is below it any longer.
  *
  * Number: each rank numbers its moves: its incarnation in the high bits, and a count in the low
  * ones.  The root has the last number of an incarnation, for the return of a lost rank to its
@@ -21,7 +19,9 @@
  *     late is ignored.
  *  2. A report of a move may die with the broker that passes it on.  So each broker that has
  *     reported the move of a rank, and the parent that this rank has moved to, report it again to
- *     each later parent of theirs, until an event tells the move, or the loss of the rank.
+ *     each later parent of theirs, until an event tells the move, or the loss of the rank.  An
+ *     orphan does so in its hello: its new parent knows where all ranks below it are before it
+ *     takes the orphan over.
  *  3. The place of an earlier broker of a rank ends with an event, or when the rank joins: no event
  *     may have told it (moves_joined()).
  *  4. Each broker is deeper in the shape than its parent (core_spread.c), so the tree stays a tree,
@@ -83,60 +83,12 @@ bool moves_place(core_t *c, uint32_t rank, uint32_t parent)
     return true;
 }
 
-bool moves_is_guessed(const core_t *c, uint32_t rank)
-{
-    return hmap_get_u64(c->guessed, rank) != NULL;
-}
-
-bool moves_guess(core_t *c, uint32_t rank, uint32_t parent)
-{
-    uintptr_t told = (uintptr_t)hmap_get_u64(c->guessed, rank);
-
-    if (told == 0)
-        told = (uintptr_t)topology_parent(overlay_tree(c), rank) + 1;
-    if (!moves_place(c, rank, parent))
-        return false;
-    if (hmap_put_u64(c->guessed, rank, (void *)told) < 0)
-        core_log(c, LOG_ERR,
-                 "rank %u is out of memory to note that the place of rank %u is a guess",
-                 c->cfg.rank, rank);
-    return true;
-}
-
-/* Return a rank whose place is guessed, and that is below this one by the moves that are known; or
- * IDSET_NONE. */
-static uint32_t guessed_below(const core_t *c, uint32_t rank)
-{
-    size_t pos = 0;
-    uint64_t r;
-    void *told;
-
-    while (hmap_next(c->guessed, &pos, NULL, &r, &told)) {
-        if (topology_is_ancestor(overlay_tree(c), rank, (uint32_t)((uintptr_t)told - 1)))
-            return (uint32_t)r;
-    }
-    return IDSET_NONE;
-}
-
-/* An event tells that this rank has moved elsewhere.  What was below it by earlier moves has gone
- * with it: an orphan that had another one of them would have reported that move after its
- * welcome. */
-static void end_guesses(core_t *c, uint32_t rank)
-{
-    for (uint32_t r; (r = guessed_below(c, rank)) != IDSET_NONE;) {
-        uintptr_t told = (uintptr_t)hmap_take_u64(c->guessed, r);
-
-        (void)moves_place(c, r, (uint32_t)(told - 1));
-    }
-}
-
 /* Note that the rank, and all ranks below it, are below this parent since the move of this number.
  * Returns false if this move or a later one is known already. */
 bool moves_note(core_t *c, uint32_t rank, uint32_t parent, uint32_t number)
 {
     if (number <= (uintptr_t)hmap_get_u64(c->move_of, rank) || !moves_place(c, rank, parent))
         return false;
-    (void)hmap_del_u64(c->guessed, rank);
     if (hmap_put_u64(c->move_of, rank, (void *)(uintptr_t)number) < 0)
         core_log(c, LOG_ERR, "rank %u is out of memory for the number of a move of rank %u",
                  c->cfg.rank, rank);
@@ -160,19 +112,25 @@ static int list_move(const core_t *c, json_t *list, uint32_t rank)
     return json_array_append_new(list, flux_schema_encode_json(&control_moved_schema, &m));
 }
 
-json_t *moves_list(const core_t *c)
+/* Return the last moves of these ranks, or NULL if there are none, or there is no memory. */
+static json_t *list_moves(const core_t *c, const idset_t *ranks)
 {
     json_t *list;
 
-    if (idset_empty(c->moved) || !(list = json_array()))
+    if (idset_empty(ranks) || !(list = json_array()))
         return NULL;
-    for (uint32_t r = idset_first(c->moved); r != IDSET_NONE; r = idset_next(c->moved, r)) {
+    for (uint32_t r = idset_first(ranks); r != IDSET_NONE; r = idset_next(ranks, r)) {
         if (list_move(c, list, r) < 0) {
             json_decref(list);
             return NULL;
         }
     }
     return list;
+}
+
+json_t *moves_list(const core_t *c)
+{
+    return list_moves(c, c->moved);
 }
 
 json_t *moves_list_all(const core_t *c)
@@ -212,6 +170,7 @@ void moves_report(core_t *c, const struct control_moved *m)
 
 void moves_remember(core_t *c, uint32_t rank)
 {
+    (void)idset_clear(c->told, rank);
     if (!core_is_root(c) && idset_set(c->untold, rank) < 0)
         core_log(c, LOG_ERR, "rank %u is out of memory to note a rank that has moved", c->cfg.rank);
 }
@@ -274,7 +233,7 @@ static void keep_pending(const core_t *c, idset_t *sub)
 }
 
 /* The session counts this rank as moved. */
-static void has_moved(core_t *c, const struct control_moved *m)
+static void has_moved(core_t *c, struct peer *child, const struct control_moved *m)
 {
     uint32_t me = c->cfg.rank;
     idset_t *sub = NULL;
@@ -299,9 +258,6 @@ static void has_moved(core_t *c, const struct control_moved *m)
             keep_pending(c, sub);
         if (sub)
             moved_away(c, sub);
-        /* A broker above its new parent knows what it has named. */
-        if (!put_back && !topology_is_ancestor(overlay_tree(c), me, m->parent))
-            end_guesses(c, m->rank);
     }
     idset_destroy(sub);
 }
@@ -317,7 +273,7 @@ void moves_event(core_t *c, const flux_msg_t *event)
     if (owner) {
         struct control_moved m = {.rank = in.rank, .parent = in.parent, .move = in.move};
 
-        has_moved(c, &m);
+        has_moved(c, NULL, &m);
     } else {
         core_log(c, LOG_ERR, "rank %u cannot read the event overlay.moved: %s", c->cfg.rank,
                  err.text);
@@ -327,9 +283,9 @@ void moves_event(core_t *c, const flux_msg_t *event)
     json_decref(owner);
 }
 
-/* Handle each move of a list. */
-static void take_moves(core_t *c, json_t *list,
-                       void (*take)(core_t *, const struct control_moved *))
+/* Handle each move of a list, which a child has sent, or another broker (NULL). */
+static void take_moves(core_t *c, struct peer *child, json_t *list,
+                       void (*take)(core_t *, struct peer *, const struct control_moved *))
 {
     json_t *o;
     size_t i;
@@ -339,7 +295,7 @@ static void take_moves(core_t *c, json_t *list,
         struct control_moved m = {0};
 
         if (flux_schema_decode_json(&control_moved_schema, o, &m, NULL) == 0)
-            take(c, &m);
+            take(c, child, &m);
         else
             core_log(c, LOG_ERR, "rank %u cannot read which ranks have moved", c->cfg.rank);
     }
@@ -347,8 +303,13 @@ static void take_moves(core_t *c, json_t *list,
 
 void moves_take(core_t *c, json_t *list)
 {
-    take_moves(c, list, has_moved);
+    take_moves(c, NULL, list, has_moved);
     restore_plan(c);
+}
+
+void moves_below(core_t *c, struct peer *child, json_t *list)
+{
+    take_moves(c, child, list, heal_moved_below);
 }
 
 /* Returns whether a lost rank has to stay below the broker that has had it as a guest: orphans
@@ -393,33 +354,60 @@ bool moves_apply(core_t *c, const struct control_moved *m)
     return moves_note(c, m->rank, m->parent, m->move);
 }
 
-static void note_move(core_t *c, const struct control_moved *m)
+static void note_move(core_t *c, struct peer *child, const struct control_moved *m)
 {
     (void)moves_apply(c, m);
 }
 
 void moves_note_list(core_t *c, json_t *list)
 {
-    take_moves(c, list, note_move);
+    take_moves(c, NULL, list, note_move);
+}
+
+/* Return the ranks below whose last moves a new parent may not know; those that have returned to
+ * their places are among them. */
+static idset_t *moved_below(core_t *c)
+{
+    idset_t *ranks = idset_copy(c->moved);
+    idset_t *sub = topology_subtree(overlay_tree(c), c->cfg.rank);
+
+    if (!ranks || !sub || idset_add(ranks, c->untold) < 0 || idset_keep(ranks, sub) < 0 ||
+        idset_clear(ranks, c->cfg.rank) < 0) {
+        core_log(c, LOG_ERR, "rank %u is out of memory to report ranks that have moved",
+                 c->cfg.rank);
+        idset_destroy(ranks);
+        ranks = NULL;
+    }
+    idset_destroy(sub);
+    return ranks;
+}
+
+json_t *moves_list_below(core_t *c)
+{
+    idset_t *ranks = moved_below(c);
+    json_t *list = ranks ? list_moves(c, ranks) : NULL;
+
+    idset_subtract(c->told, c->told);
+    if (list && idset_add(c->told, ranks) < 0)
+        core_log(c, LOG_ERR, "rank %u is out of memory to note which moves it has told",
+                 c->cfg.rank); /* it tells them again */
+    idset_destroy(ranks);
+    return list;
 }
 
 void moves_tell_again(core_t *c)
 {
-    idset_t *ranks = idset_copy(c->moved);
-    uint32_t me = c->cfg.rank;
+    idset_t *ranks = moved_below(c);
 
-    if (!ranks || idset_add(ranks, c->untold) < 0) { /* these may have returned to their places */
-        core_log(c, LOG_ERR, "rank %u is out of memory to report ranks that have moved", me);
-        idset_destroy(ranks);
+    if (!ranks)
         return;
-    }
+    (void)idset_keep(c->untold, ranks);
+    (void)idset_subtract(ranks, c->told);
+    (void)idset_subtract(c->told, c->told);
     for (uint32_t r = idset_first(ranks); r != IDSET_NONE; r = idset_next(ranks, r)) {
         struct control_moved m = moves_last(c, r);
 
-        if (r != me && topology_is_ancestor(overlay_tree(c), me, r))
-            moves_report(c, &m);
-        else
-            (void)idset_clear(c->untold, r);
+        moves_report(c, &m);
     }
     idset_destroy(ranks);
 }
@@ -455,7 +443,6 @@ void moves_joined(core_t *c, uint32_t child, const idset_t *joined)
         if (r == child ? topology_parent(tree, r) != c->cfg.rank
                        : !topology_is_ancestor(tree, child, r))
             (void)moves_place(c, r, topology_parent(c->topo, r));
-        (void)hmap_del_u64(c->guessed, r);
     }
     idset_destroy(moved);
 }
@@ -486,7 +473,7 @@ uint32_t moves_incarnation(uint32_t number)
 int moves_init(core_t *c)
 {
     return (c->moved = idset_create()) && (c->untold = idset_create()) &&
-                   (c->guessed = hmap_create_u64(NULL)) && (c->unplaced = idset_create()) &&
+                   (c->told = idset_create()) && (c->unplaced = idset_create()) &&
                    (c->move_of = hmap_create_u64(NULL))
                ? 0
                : -1;
@@ -496,7 +483,7 @@ void moves_destroy(core_t *c)
 {
     idset_destroy(c->moved);
     idset_destroy(c->untold);
-    hmap_destroy(c->guessed);
+    idset_destroy(c->told);
     idset_destroy(c->unplaced);
     hmap_destroy(c->move_of);
     topology_destroy(c->tree);

@@ -469,7 +469,7 @@ static bool waits_elsewhere(const core_t *c, const idset_t *reported, uint32_t r
     do
         rank = topology_parent(overlay_tree(c), rank);
     while (idset_test(reported, rank));
-    return idset_test(c->lost, rank);
+    return idset_test(c->lost, rank) && !idset_test(c->moved, rank);
 }
 
 /* A child that was an orphan repeats what it has reported as lost, after its earlier moves.  Some

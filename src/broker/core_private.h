@@ -225,7 +225,7 @@ struct core {
     uint32_t moves;    /* number of moves of this broker */
     idset_t *unplaced; /* the root: lost guests that were not put back yet */
     idset_t *untold;   /* have moved below this broker, and no event has told that yet */
-    hmap_t *guessed;   /* ranks that an orphan has named (core_heal.c) -> parent by moves, + 1 */
+    idset_t *told;     /* ranks below, whose last moves are in the last hello */
 
     /* core_heal.c */
     json_t *above;       /* cards of the parent and its ancestors; NULL: none */
@@ -494,9 +494,6 @@ const topology_t *overlay_tree(const core_t *c); /* the shape, with the ranks th
 /* Note in the tree that a rank, and all ranks below it, are below this parent.  Returns false
  * without memory, which is logged. */
 bool moves_place(core_t *c, uint32_t rank, uint32_t parent);
-/* Likewise, as long as no move of the rank says otherwise, or another orphan names it. */
-bool moves_guess(core_t *c, uint32_t rank, uint32_t parent);
-bool moves_is_guessed(const core_t *c, uint32_t rank);
 /* Note a move of this number.  Returns false if it, or a later one of this rank, is known, or
  * without memory. */
 bool moves_note(core_t *c, uint32_t rank, uint32_t parent, uint32_t number);
@@ -508,6 +505,10 @@ struct control_moved moves_last(const core_t *c, uint32_t rank);
 json_t *moves_list(const core_t *c);
 /* Likewise, with ranks that have returned to their places.  NULL: ENOMEM. */
 json_t *moves_list_all(const core_t *c);
+/* Likewise, those below of which a new parent may not know, to tell it in a hello.  NULL: none, or
+ * ENOMEM, which is logged. */
+json_t *moves_list_below(core_t *c);
+void moves_below(core_t *c, struct peer *child, json_t *list); /* of the hello of a child */
 void moves_take(core_t *c, json_t *list); /* the session counts these ranks as moved */
 void moves_event(core_t *c, const flux_msg_t *event);
 void moves_up(core_t *c, const idset_t *ranks, uint32_t incarnation); /* according to an event */
@@ -521,7 +522,7 @@ void moves_report(core_t *c, const struct control_moved *m);
 void moves_tell(core_t *c, const struct control_moved *m);
 /* Another broker reports the move of this rank: report it to each later parent, likewise. */
 void moves_remember(core_t *c, uint32_t rank);
-void moves_tell_again(core_t *c); /* tell a new parent the moves of the ranks below */
+void moves_tell_again(core_t *c); /* the same, to a parent: what was not in the last hello */
 /* Return the number of the first move of the present incarnation of a rank. */
 uint32_t moves_first(const core_t *c, uint32_t rank);
 /* Return the number of the latest move of this broker, as in its hello. */

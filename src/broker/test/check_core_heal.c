@@ -370,8 +370,8 @@ START_TEST(welcome_late)
 END_TEST
 
 /* Rank 5 goes back to rank 4, which rank 2 is not told, and loses it; both lose rank 3.  Rank 4
- * names rank 6 in its hello, since it waits for it, so rank 2 looks for it there.  Rank 5 has
- * it. */
+ * tells rank 2 in its hello that rank 5 was below it, and names rank 6, for which it waits.  Rank 5
+ * is lost by that, though it lives; rank 6, which was below it, is not. */
 START_TEST(named_twice)
 {
     struct cluster *cl = cl_up(7, "chain");
@@ -383,25 +383,25 @@ START_TEST(named_twice)
     cl_sleep(cl, 1.);
     ck_assert_uint_eq(cl->nodes[5].parent, 4);
     core_endpoint_remove(c->ep, 0, "");
-    cl->slow[2][4] = true; /* the welcome: it would report the loss of rank 5 again */
     core_peer_lost(cl->nodes[4].core, CORE_TREE, 5, "the connection was lost");
     cl_kill(cl, 3);
     cl_sleep(cl, 0.5);
     ck_assert_uint_eq(cl->nodes[4].parent, 2);
     core_peer_lost(cl->nodes[5].core, CORE_TREE, 4, "the connection was lost");
     cl_sleep(cl, 0.5);
-    ck_assert_uint_eq(cl->nodes[5].parent, 2);
-    cl->slow[2][4] = false;
     cl_sleep(cl, 1.);
-    expect_ranks(core_ranks_lost(cl->nodes[0].core), "3");
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "3,5");
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-2,4,6");
+    ck_assert_ptr_nonnull(strchr(cl->nodes[5].states, 'd'));
+    cl->nodes[5].dead = true;
     expect_routes(cl);
     cl_free(cl);
 }
 END_TEST
 
 /* Rank 6 has moved from rank 5 to rank 4, which was below rank 2 by then, and rank 3, with rank 5
- * below it, has not heard of it: it names rank 6 when all have lost rank 2.  Rank 1 looks for rank
- * 6 below rank 3, until it hears that rank 4 is below rank 0. */
+ * below it, has not heard of it: it names rank 6 when all have lost rank 2.  Rank 1, which has,
+ * looks for rank 6 below rank 4. */
 START_TEST(named_wrongly)
 {
     struct cluster *cl = cl_up(7, "chain");
@@ -423,7 +423,7 @@ START_TEST(named_wrongly)
     cl_kill(cl, 2);
     cl_sleep(cl, 1.);
     ck_assert_uint_eq(cl->nodes[3].parent, 1);
-    ck_assert_uint_eq(parent_of(cl, 1, 6), 3);
+    ck_assert_uint_eq(parent_of(cl, 1, 6), 4);
     cl_sleep(cl, 3.);
     ck_assert_uint_eq(cl->nodes[4].parent, 0);
     ck_assert_uint_eq(parent_of(cl, 1, 6), 4);
@@ -437,11 +437,101 @@ START_TEST(named_wrongly)
 }
 END_TEST
 
+/* Rank 5 has moved from rank 4, which counts it as lost, to rank 3.  Rank 2 dies with the reports
+ * of both, and rank 0 hears that rank 4 has moved without rank 5. */
+START_TEST(told_in_hello)
+{
+    struct cluster *cl = cl_up(6, "chain");
+
+    bad_link(cl, 4, 3);
+    cl_sleep(cl, 1.);
+    ck_assert_uint_eq(cl->nodes[4].parent, 2);
+    cl->slow[3][2] = cl->slow[4][2] = true;
+    core_peer_lost(cl->nodes[4].core, CORE_TREE, 5, "the connection was lost");
+    core_peer_lost(cl->nodes[5].core, CORE_TREE, 4, "the connection was lost");
+    cl_sleep(cl, 0.5);
+    ck_assert_uint_eq(cl->nodes[5].parent, 3);
+    cl->slow[4][1] = true;
+    cl_kill(cl, 2);
+    cl_sleep(cl, 0.5);
+    ck_assert_uint_eq(cl->nodes[3].parent, 1);
+    cl->slow[4][1] = false;
+    cl_sleep(cl, TIMEOUT + 1.);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "2");
+    expect_running(cl);
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
+/* Rank 4 has moved from rank 3 to rank 2, which tells rank 0 so when its parent has died.  Rank 3
+ * dies before rank 2 has the welcome. */
+START_TEST(told_in_time)
+{
+    struct cluster *cl = cl_up(5, "chain");
+
+    for (uint32_t parent = 2; parent > 0; parent--) {
+        bad_link(cl, 3, parent);
+        cl_sleep(cl, 1.);
+    }
+    ck_assert_uint_eq(cl->nodes[3].parent, 0);
+    cl->slow[2][1] = cl->slow[3][0] = true;
+    core_peer_lost(cl->nodes[4].core, CORE_TREE, 3, "the connection was lost");
+    cl_sleep(cl, 0.5);
+    ck_assert_uint_eq(cl->nodes[4].parent, 2);
+    cl->slow[0][2] = true;
+    cl_kill(cl, 1);
+    cl_sleep(cl, 0.5);
+    cl_kill(cl, 3);
+    cl_sleep(cl, 0.5);
+    cl->slow[0][2] = false;
+    cl_sleep(cl, TIMEOUT + 1.);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "1,3");
+    expect_running(cl);
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
+/* Rank 3 has reported rank 4 as lost, which has moved to rank 2.  Rank 1 does not take that rank
+ * back, and knows by that where rank 6 is, which rank 3 looks for below rank 5. */
+START_TEST(below_a_denied_one)
+{
+    struct cluster *cl = cl_up(7, "chain");
+
+    bad_link(cl, 3, 2);
+    cl_sleep(cl, 1.);
+    ck_assert_uint_eq(cl->nodes[3].parent, 1);
+    cl->slow[4][3] = cl->slow[5][4] = true;
+    core_peer_lost(cl->nodes[6].core, CORE_TREE, 5, "the connection was lost");
+    cl_sleep(cl, 1.5);
+    ck_assert_uint_eq(cl->nodes[6].parent, 4);
+    cl->slow[1][0] = true;
+    core_peer_lost(cl->nodes[3].core, CORE_TREE, 4, "the connection was lost");
+    core_peer_lost(cl->nodes[4].core, CORE_TREE, 3, "the connection was lost");
+    cl_sleep(cl, 0.5);
+    ck_assert_uint_eq(cl->nodes[4].parent, 2);
+    ck_assert_ptr_nonnull(strstr(cl->nodes[1].log, "rank 4 is counted as lost"));
+    core_peer_lost(cl->nodes[5].core, CORE_TREE, 4, "the connection was lost");
+    cl_sleep(cl, 0.5);
+    ck_assert_uint_eq(cl->nodes[5].parent, 3);
+    cl->slow[1][0] = cl->slow[4][3] = cl->slow[5][4] = false;
+    cl_sleep(cl, TIMEOUT + 1.);
+    ck_assert_ptr_nonnull(strchr(cl->nodes[4].states, 'd'));
+    cl->nodes[4].dead = true;
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "4");
+    expect_running(cl);
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {events,        several,     late,         before_run,
-                                  before_others, again,       two_again,    leave,
-                                  leave_moved,   named_twice, named_wrongly};
+    const TTest *const tests[] = {
+        events,        several,       late,         before_run,        before_others,
+        again,         two_again,     leave,        leave_moved,       named_twice,
+        named_wrongly, told_in_hello, told_in_time, below_a_denied_one};
     TCase *tc = tcase_create("core_heal");
 
     tcase_set_timeout(tc, 60);
