@@ -55,6 +55,10 @@
  *     no more than the remainder of RANKS_MAX: a rank that floods leaves half of it to the others.
  *     A request beyond that is refused.
  *  6. Held requests for a neighbor are sent before any later message for it.
+ *  7. A request of a rank that has moved does not pass the broker where its ways meet after a later
+ *     request of the rank has: by then that broker knows the move, and the earlier request, which
+ *     has failed where its way ended, fails there, too.  Requests that may be sent again, and
+ *     those without an answer, are passed on.
  *
  * Failure: errors are answered to the sender.  A request without an answer (NORESPONSE) that fails
  * is counted as dropped.  Notices that a sender is gone are such requests; they are not dropped for
@@ -591,6 +595,19 @@ static bool is_zombie(const core_t *c, const flux_msg_t *msg, const struct peer 
     return from->denied && idset_test(from->denied, sender);
 }
 
+/* Returns whether a child has sent a request of a rank that is not below it any longer: the request
+ * has waited on an earlier way of that rank, a broker there has answered it when that way ended,
+ * and later requests of the rank may have passed already. */
+static bool is_outrun(core_t *c, const flux_msg_t *msg, const struct peer *from)
+{
+    uint32_t sender = route_sender(msg);
+    unsigned again = FLUX_MSGF_RING | FLUX_MSGF_IDEMPOTENT | FLUX_MSGF_NORESPONSE;
+
+    return c->tree && from && from->plane == CORE_TREE && from != c->parent &&
+           sender != from->rank && !(flux_msg_flags(msg) & again) && idset_test(c->up, sender) &&
+           next_hop(c, sender) != from;
+}
+
 void route_request(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *from_peer)
 {
     uint32_t id;
@@ -613,6 +630,14 @@ void route_request(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer 
     }
     if (is_zombie(c, msg, from_peer)) {
         route_error(c, msg, EHOSTUNREACH, "the session counts rank %u as lost", route_sender(msg));
+        flux_msg_destroy(msg);
+        return;
+    }
+    if (is_outrun(c, msg, from_peer)) {
+        c->stats.unreachable++;
+        route_error(c, msg, EHOSTUNREACH,
+                    "rank %u is not below rank %u any longer: the request has waited there",
+                    route_sender(msg), from_peer->rank);
         flux_msg_destroy(msg);
         return;
     }

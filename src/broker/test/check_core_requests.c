@@ -61,6 +61,36 @@ START_TEST(one)
 }
 END_TEST
 
+/* A request that waits on the earlier way of its sender, which has been told that it failed, does
+ * not arrive after a later one. */
+START_TEST(outrun)
+{
+    struct cluster *cl = cl_up(5, "chain");
+    struct party *c4 = client(cl, 4), *m0 = module(cl, 0, "top");
+
+    cl->slow[3][2] = true;
+    ask(c4, "top.one", 0);
+    cl_pump(cl);
+    ck_assert_uint_eq(m0->n, 0);
+    core_peer_lost(cl->nodes[4].core, CORE_TREE, 3, "the connection was lost");
+    expect_answer(c4, 1, EHOSTUNREACH, "rank 3 was lost");
+    cl_sleep(cl, 1.5);
+    ck_assert_uint_eq(cl->nodes[4].parent, 2);
+    ask(c4, "top.two", 0);
+    cl_pump(cl);
+    cl->slow[3][2] = false;
+    cl_sleep(cl, 0.1);
+    ck_assert_uint_eq(m0->n, 2);
+    ck_assert_str_eq(flux_msg_topic(m0->kept[0]), "top.two");
+    ck_assert_str_eq(flux_msg_topic(m0->kept[1]), "top.disconnect");
+    answer(m0, 0, 0, 0, "1");
+    cl_pump(cl);
+    expect_answer(c4, 2, 0, NULL);
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
 /* A request that may be sent again is, by each broker that has lost the one next on its way: the
  * sender gets one answer. */
 START_TEST(idempotent)
@@ -424,9 +454,9 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {
-        one,          idempotent, idempotent_large, held_for_the_dead, noticed_late,
-        closed_first, in_vain,    root_dies,        leave_idempotent,  leave_closed,
-        named_late,   cut_off,    waits_above};
+        one,         idempotent, idempotent_large, held_for_the_dead, noticed_late, closed_first,
+        in_vain,     root_dies,  leave_idempotent, leave_closed,      named_late,   cut_off,
+        waits_above, outrun};
     TCase *tc = tcase_create("core_requests");
 
     tcase_set_timeout(tc, 60);
