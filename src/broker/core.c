@@ -86,6 +86,8 @@ void core_set_state(core_t *c, enum core_state state)
 {
     TRANSITION(4, moves, c->state, state);
     c->state = state;
+    if (state == CORE_RUN)
+        c->incarnation = census_incarnation(c, c->cfg.rank);
     if (c->cbs.state)
         c->cbs.state(c, state, c->cbs_arg);
 }
@@ -462,6 +464,7 @@ static void endpoint_request(endpoint_t *ep, flux_msg_t *msg)
     uint32_t id = flux_route_make(FLUX_ROUTE_ENDPOINT, ep->id);
 
     flux_msg_route_clear(msg);
+    flux_msg_set_incarnation(msg, c->incarnation);
     flux_msg_set_cred(msg, ep->userid, ep->rolemask);
     if (ep->inflight >= c->cfg.inflight_max && !(flags & FLUX_MSGF_NORESPONSE)) {
         if (flux_msg_route_push(msg, id) == 0)

@@ -2,7 +2,9 @@
  *
  * Purpose: a broker that takes over an orphan (core_heal.c) must not take over an earlier broker of
  * that rank, or one that the session has counted as lost.  The reports of the ranks below do not
- * tell: a rank may have been lost, and may have come back, below another broker.  So this file
+ * tell: a rank may have been lost, and may have come back, below another broker.  Nor must what
+ * such a broker asks for be served (core_route.c): each request has the incarnation of the broker
+ * where it has entered the session, 0 until that broker runs and so knows it.  So this file
  * collects what the events overlay.up and overlay.down announce of all ranks.  A broker that joins
  * late gets the incarnations with its welcome, and the lost ranks with the event that announces
  * it; one that has missed events gets both with the message that says so (core_view.c).
@@ -66,6 +68,14 @@ uint32_t census_incarnation(const core_t *c, uint32_t rank)
 bool census_is_gone(const core_t *c, uint32_t rank)
 {
     return idset_test(c->census->gone, rank);
+}
+
+bool census_is_past(const core_t *c, uint32_t rank, uint32_t incarnation)
+{
+    uint32_t known = census_incarnation(c, rank);
+
+    return incarnation > 0 &&
+           (incarnation < known || (incarnation == known && census_is_gone(c, rank)));
 }
 
 const idset_t *census_gone(const core_t *c)

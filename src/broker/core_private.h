@@ -163,7 +163,8 @@ struct core {
     const struct core_link_ops *link;
     void *link_arg;
     topology_t *topo;
-    uint32_t term; /* term of the root; messages of other terms are refused */
+    uint32_t term;        /* term of the root; messages of other terms are refused */
+    uint32_t incarnation; /* of this broker; 0: the session has not told yet */
     enum core_state state;
     bool started;
 
@@ -540,6 +541,9 @@ void census_down(core_t *c, const idset_t *ranks);
 uint32_t census_incarnation(const core_t *c, uint32_t rank);
 /* Returns whether the session counts the rank as lost, left or absent. */
 bool census_is_gone(const core_t *c, uint32_t rank);
+/* Returns whether this incarnation of a rank was lost, or has left.  0, one that is not known, was
+ * not. */
+bool census_is_past(const core_t *c, uint32_t rank, uint32_t incarnation);
 const idset_t *census_gone(const core_t *c);
 /* The incarnations above 1: an array of struct overlay_incarnation, which the caller releases, and
  * their use in a welcome.  NULL: none, or ENOMEM, which is logged. */

@@ -59,6 +59,7 @@
  *     request of the rank has: by then that broker knows the move, and the earlier request, which
  *     has failed where its way ended, fails there, too.  Requests that may be sent again, and
  *     those without an answer, are passed on.
+ *  8. A request of a broker that the session counts as lost fails at the first broker that knows.
  *
  * Failure: errors are answered to the sender.  A request without an answer (NORESPONSE) that fails
  * is counted as dropped.  Notices that a sender is gone are such requests; they are not dropped for
@@ -580,19 +581,16 @@ static void route(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *
     flux_msg_destroy(msg);
 }
 
-/* Returns whether this request is of a broker that lives, and that the session counts as lost: it
- * comes along the ring, from a broker that is cut off from the tree, where the root alone knows
- * which ranks are lost now; or from below a child whose report that the rank has moved was
- * denied. */
+/* Returns whether this request is of a broker that lives, and that the session counts as lost; or
+ * will, since a child has named it below itself, and was not believed (core_stale.c). */
 static bool is_zombie(const core_t *c, const flux_msg_t *msg, const struct peer *from)
 {
     uint32_t sender = route_sender(msg);
 
     if (!from || sender == FLUX_NODEID_ANY)
         return false;
-    if (from->plane == CORE_RING)
-        return core_is_root(c) && heal_can(c) && idset_test(c->lost, sender);
-    return from->denied && idset_test(from->denied, sender);
+    return (heal_can(c) && census_is_past(c, sender, flux_msg_incarnation(msg))) ||
+           (from->denied && idset_test(from->denied, sender));
 }
 
 /* Returns whether a child has sent a request of a rank that is not below it any longer: the request

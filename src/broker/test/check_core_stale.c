@@ -77,6 +77,41 @@ START_TEST(asks)
 }
 END_TEST
 
+/* Rank 3 does not hear that it was announced as lost: what it asks for gets nowhere, though nobody
+ * has denied it.  The next broker of its rank is answered. */
+START_TEST(announced)
+{
+    struct cluster *cl = cl_up(4, "chain");
+    struct party *c = client(cl, 3), *m = module(cl, 0, "top");
+
+    ask(c, "top.it", 0);
+    cl_pump(cl);
+    expect_served(cl, m, c);
+    party_clear(m);
+    cl->nodes[3].deaf_to_events = true;
+    control(cl, 1, 2, "overlay.lost", "{\"ranks\":\"3\",\"left\":false,\"by\":2}");
+    cl_pump(cl);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "3");
+    ask(c, "top.it", 0);
+    cl_pump(cl);
+    expect_answer(c, 2, EHOSTUNREACH, "the session counts rank 3 as lost");
+    ask_flags(c, "top.it", 0, FLUX_MSGF_RING, NULL);
+    cl_pump(cl);
+    expect_answer(c, 3, EHOSTUNREACH, "the session counts rank 3 as lost");
+    ck_assert_uint_eq(m->n, 0);
+    cl->nodes[3].deaf_to_events = false;
+    publish(cl);
+    cl_sleep(cl, 0.5);
+    cl_kill(cl, 3);
+    cl_pump(cl);
+    start_again(cl, 3);
+    cl_sleep(cl, 1.);
+    expect_running(cl);
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
 /* Rank 3 hears nothing for a while: rank 4 has moved to rank 2, and has died there.  Rank 3 names
  * it as up, and then hears of it.  What the next broker of rank 4 asks for is answered, also before
  * it is ready. */
@@ -283,6 +318,7 @@ int main(void)
     tcase_add_checked_fixture(tc, healing, NULL);
     tcase_add_loop_test(tc, taken_over, 0, 2);
     tcase_add_loop_test(tc, asks, 0, 2);
+    tcase_add_test(tc, announced);
     tcase_add_test(tc, named_dead);
     tcase_add_test(tc, joined);
     tcase_add_test(tc, elsewhere);

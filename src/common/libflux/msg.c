@@ -12,7 +12,8 @@
  *    12     4    node id
  *    16     4    match tag
  *    20     4    errnum (response only, else 0)
- *    24     8    sequence (event only, else 0)
+ *    24     8    event: sequence; request: incarnation of the broker where it entered the session,
+ *                32 bits, 0: not known; else 0
  *    32     2    topic length t, 1..255
  *    34     2    route count r, 0..1024 (requests and responses only)
  *    36     4    payload length p
@@ -30,7 +31,7 @@
  *    +-------+---------+------+-------+---------+-----------+---------+-----------+
  *     20        24                    32               34              36                 40
  *    +---------+---------------------+----------------+---------------+------------------+------+
- *    | errnum  | sequence            | topic length t | route count r | payload length p | term |
+ *    | errnum  | seq. / incarnation  | topic length t | route count r | payload length p | term |
  *    +---------+---------------------+----------------+---------------+------------------+------+
  *     44                       44+4r              44+4r+t
  *    +------------------------+------------------+-----------------------+
@@ -276,13 +277,24 @@ void flux_msg_set_errnum(flux_msg_t *msg, int errnum)
 
 uint64_t flux_msg_seq(const flux_msg_t *msg)
 {
-    return msg->seq;
+    return msg->type == FLUX_MSG_EVENT ? msg->seq : 0;
 }
 
 void flux_msg_set_seq(flux_msg_t *msg, uint64_t seq)
 {
     if (msg->type == FLUX_MSG_EVENT)
         msg->seq = seq;
+}
+
+uint32_t flux_msg_incarnation(const flux_msg_t *msg)
+{
+    return msg->type == FLUX_MSG_REQUEST ? (uint32_t)msg->seq : 0;
+}
+
+void flux_msg_set_incarnation(flux_msg_t *msg, uint32_t incarnation)
+{
+    if (msg->type == FLUX_MSG_REQUEST)
+        msg->seq = incarnation;
 }
 
 uint32_t flux_msg_term(const flux_msg_t *msg)
@@ -504,8 +516,11 @@ static ssize_t check_header(const uint8_t *p, errmsg_t *err)
     if (le_get32(p + 20) > FLUX_MSG_ERRNUM_MAX ||
         (type != FLUX_MSG_RESPONSE && le_get32(p + 20) != 0))
         return errmsg_fail(err, EPROTO, "error number %u is not allowed here", le_get32(p + 20));
-    if (type != FLUX_MSG_EVENT && le_get64(p + 24) != 0)
-        return errmsg_fail(err, EPROTO, "only an event has a sequence number");
+    if (type == FLUX_MSG_REQUEST ? le_get64(p + 24) > UINT32_MAX
+                                 : type != FLUX_MSG_EVENT && le_get64(p + 24) != 0)
+        return errmsg_fail(err, EPROTO,
+                           "only an event has a sequence number, and only a request an incarnation "
+                           "of 32 bits");
     return FLUX_MSG_HEADER_SIZE + 4 * (ssize_t)nroutes + topic_len + payload_len;
 }
 

@@ -106,6 +106,10 @@ int flux_msg_errnum(const flux_msg_t *msg); /* response: 0 or a positive errno *
 void flux_msg_set_errnum(flux_msg_t *msg, int errnum);
 uint64_t flux_msg_seq(const flux_msg_t *msg); /* event: sequence from 1; else 0 */
 void flux_msg_set_seq(flux_msg_t *msg, uint64_t seq);
+/* Request: the incarnation of the broker where it has entered the session; 0: that is not known
+ * yet, or the message is not a request. */
+uint32_t flux_msg_incarnation(const flux_msg_t *msg);
+void flux_msg_set_incarnation(flux_msg_t *msg, uint32_t incarnation);
 /* The term of the root at the time when the message entered the session.  Events are in order of
  * (term, sequence). */
 uint32_t flux_msg_term(const flux_msg_t *msg);

@@ -39,6 +39,7 @@ static flux_msg_t *random_msg(void)
     flux_msg_set_cred(msg, (uint32_t)rnd(), (uint32_t)rnd());
     flux_msg_set_errnum(msg, (int)(rnd() % 4096));
     flux_msg_set_seq(msg, rnd());
+    flux_msg_set_incarnation(msg, (uint32_t)rnd());
     flux_msg_set_term(msg, (uint32_t)rnd());
     if (type == FLUX_MSG_REQUEST || type == FLUX_MSG_RESPONSE) {
         size_t n = rnd() % 4 ? rnd() % 10 : rnd() % (FLUX_MSG_ROUTES_MAX + 1);
@@ -72,6 +73,7 @@ static void assert_equal(const flux_msg_t *a, const flux_msg_t *b)
     ck_assert_uint_eq(flux_msg_matchtag(a), flux_msg_matchtag(b));
     ck_assert_int_eq(flux_msg_errnum(a), flux_msg_errnum(b));
     ck_assert_uint_eq(flux_msg_seq(a), flux_msg_seq(b));
+    ck_assert_uint_eq(flux_msg_incarnation(a), flux_msg_incarnation(b));
     ck_assert_uint_eq(flux_msg_term(a), flux_msg_term(b));
     ck_assert_uint_eq(flux_msg_userid(a), flux_msg_userid(b));
     ck_assert_uint_eq(flux_msg_rolemask(a), flux_msg_rolemask(b));
@@ -227,7 +229,7 @@ START_TEST(refused_headers)
         {FLUX_MSG_REQUEST, 2, 0, "type 0"},
         {FLUX_MSG_REQUEST, 20, 1, "error number"},
         {FLUX_MSG_RESPONSE, 22, 1, "error number"},
-        {FLUX_MSG_REQUEST, 24, 1, "sequence"},
+        {FLUX_MSG_REQUEST, 28, 1, "incarnation"},
         {FLUX_MSG_RESPONSE, 31, 1, "sequence"},
         {FLUX_MSG_REQUEST, 32, 0, "topic length"},
         {FLUX_MSG_REQUEST, 33, 1, "topic length"},
@@ -309,11 +311,16 @@ START_TEST(properties)
     ck_assert_uint_eq(flux_msg_userid(req), FLUX_USERID_UNKNOWN);
     ck_assert_uint_eq(flux_msg_rolemask(req), 0);
     ck_assert_uint_eq(flux_msg_matchtag(req), FLUX_MATCHTAG_NONE);
-    /* Only a response has an error, only an event a number. */
+    /* Only a response has an error, only an event a number, and only a request an incarnation. */
     flux_msg_set_errnum(req, 5);
     ck_assert_int_eq(flux_msg_errnum(req), 0);
     flux_msg_set_seq(req, 5);
     ck_assert_uint_eq(flux_msg_seq(req), 0);
+    flux_msg_set_incarnation(req, 7);
+    ck_assert_uint_eq(flux_msg_incarnation(req), 7);
+    ck_assert_uint_eq(flux_msg_seq(req), 0);
+    flux_msg_set_incarnation(ev, 7);
+    ck_assert_uint_eq(flux_msg_incarnation(ev), 0);
     flux_msg_set_seq(ev, UINT64_MAX);
     ck_assert_uint_eq(flux_msg_seq(ev), UINT64_MAX);
     /* Unknown flags do not stick. */
