@@ -38,6 +38,7 @@ struct kvs_storage {
     vevent_t *event; /* the next thing to be done */
     bool tidies;     /* ... is only tidying */
     bool off;
+    bool closing;
     flux_watcher_f cb;
     void *arg;
 };
@@ -202,6 +203,7 @@ static void storage_destroy(kvs_storage_t *st)
 
     if (!st)
         return;
+    st->closing = true;
     vclock_cancel(st->s->clock, st->event);
     if (st->off) {
         fail_all(st);
@@ -223,7 +225,7 @@ static int storage_fd(kvs_storage_t *st)
 
 static int storage_submit(kvs_storage_t *st, struct kvs_storage_req *q)
 {
-    if (st->max > 0 && st->nqueue >= st->max && kvs_storage_is_write(q->op)) {
+    if (st->closing || (st->max > 0 && st->nqueue >= st->max && kvs_storage_is_write(q->op))) {
         errno = EAGAIN;
         return -1;
     }

@@ -23,6 +23,7 @@
  *  2. A write is sent only when all writes on which it builds are durable, or precede it in the
  *     queue of the driver.
  *  3. A request waits for the disk only if its effect has to be durable.
+ *  4. done() is called once for each request that was submitted here, at the latest at the end.
  *
  * Failure: an unusable file at the start ends the module with an error message, and thereby the
  * start of the session.  When a write fails later, the requests that wait for it fail with its
@@ -79,10 +80,10 @@ static void req_done(struct kvs_storage_req *q)
     r->done(r);
 }
 
-/* False: no room, or no write may be sent. */
+/* False: no room, no write may be sent, or the driver is gone. */
 static bool send(struct km_disk *d, struct km_disk_req *r)
 {
-    if ((r->write && d->failing) || d->drv->submit(d->s, &r->req) < 0)
+    if (!d->s || (r->write && d->failing) || d->drv->submit(d->s, &r->req) < 0)
         return false;
     if (r->write)
         d->writes++;
@@ -99,6 +100,14 @@ void km_disk_submit(struct km_disk *d, struct km_disk_req *r)
     list_init(&r->node);
     if (!list_empty(&d->waiting) || !send(d, r))
         list_append(&d->waiting, &r->node);
+}
+
+/* End a request that the driver has not got. */
+static void refuse(struct km_disk_req *r, int errnum, const errmsg_t *err)
+{
+    r->req.errnum = errnum;
+    r->req.err = *err;
+    r->done(r);
 }
 
 static void resumed(struct km_disk_req *r)
@@ -121,9 +130,7 @@ static void fail_waiting(struct km_disk *d)
         struct km_disk_req *r = list_entry(n, struct km_disk_req, node);
         list_remove(n);
         if (r->write) {
-            r->req.errnum = d->errnum;
-            r->req.err = d->err;
-            r->done(r);
+            refuse(r, d->errnum, &d->err);
         } else {
             list_append(&d->waiting, n);
         }
@@ -422,6 +429,19 @@ static void last_checkpoints(struct km_disk *d)
     }
 }
 
+/* Nobody takes what still waits. */
+static void refuse_waiting(struct km_disk *d)
+{
+    struct list_node *n;
+    errmsg_t err;
+
+    errmsg_set(&err, "kvs was stopped before the disk took this");
+    while ((n = list_first(&d->waiting))) {
+        list_remove(n);
+        refuse(list_entry(n, struct km_disk_req, node), ECONNABORTED, &err);
+    }
+}
+
 void km_disk_stop(struct km *k)
 {
     struct km_disk *d = k->disk;
@@ -440,13 +460,14 @@ void km_disk_stop(struct km *k)
             last_checkpoints(d);
         /* All requests that the driver has get their done() from this. */
         d->drv->destroy(d->s);
+        d->s = NULL;
+        LIST_FOREACH(n, &d->keeps)
+        km_keep_end(km_keep_of(n), 0, NULL);
+        refuse_waiting(d);
         km_restore_stop(d);
     }
-    while (!list_empty(&d->keeps)) {
-        struct km_keep *kp = km_keep_of(list_first(&d->keeps));
-        km_keep_end(kp, 0, NULL);
-        km_keep_destroy(kp);
-    }
+    while (!list_empty(&d->keeps))
+        km_keep_destroy(km_keep_of(list_first(&d->keeps)));
     free(d->dir);
     free(d);
     k->disk = NULL;

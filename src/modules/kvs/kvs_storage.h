@@ -173,7 +173,7 @@ struct kvs_storage_driver {
     /* Call done() for all completed requests.  A callback may submit, but not destroy. */
     void (*dispatch)(kvs_storage_t *s);
     /* 0, or -1 with EAGAIN: the queue is full, try again after any done().  Reads, RESUME and a
-     * request that finds the queue empty are never refused. */
+     * request that finds the queue empty are refused only from a done() that destroy() calls. */
     int (*submit)(kvs_storage_t *s, struct kvs_storage_req *req);
     /* Is there a request to be executed, a write-ahead log to be written back, or space to be
      * freed?  The driver does the latter when it is idle; a caller may want to wait for it. */

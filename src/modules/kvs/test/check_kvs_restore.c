@@ -10,6 +10,7 @@
 
 #define KEYS 200000u
 #define PER_DIR 1000u
+#define NAMESPACE(name) "{\"namespace\":\"" name "\",\"owner\":0,\"rank\":0}"
 #define PATIENCE 10000u /* times 5 ms */
 
 static char *dir;
@@ -140,6 +141,54 @@ START_TEST(stopped)
 }
 END_TEST
 
+static const struct kvs_storage_driver *real; /* NULL: no driver is full */
+
+/* There is no room for a write ... */
+static int submit_full(kvs_storage_t *s, struct kvs_storage_req *q)
+{
+    if (!kvs_storage_is_write(q->op))
+        return real->submit(s, q);
+    errno = EAGAIN;
+    return -1;
+}
+
+/* ... and no reply, for which the end would wait. */
+bool __real_km_driver_wait(const struct kvs_storage_driver *drv, kvs_storage_t *s, int ms);
+bool __wrap_km_driver_wait(const struct kvs_storage_driver *drv, kvs_storage_t *s, int ms);
+
+bool __wrap_km_driver_wait(const struct kvs_storage_driver *drv, kvs_storage_t *s, int ms)
+{
+    return !real && __real_km_driver_wait(drv, s, ms);
+}
+
+/* The module is unloaded while requests wait for room: each of them ends, and is answered. */
+START_TEST(stopped_full)
+{
+    struct bed *b = start(0);
+    struct kvs_storage_driver full = *km_of(b)->disk->drv;
+    size_t answers = b->answers;
+
+    (void)json(b, CREATE, 0, OWNER, NAMESPACE("old"));
+    while (b->answers == answers)
+        settle(b);
+    ck_assert_int_eq(b->errnum, 0);
+    real = km_of(b)->disk->drv;
+    full.submit = submit_full;
+    km_of(b)->disk->drv = &full;
+    ck_assert_int_eq(json(b, REMOVE, 0, OWNER, "{\"namespace\":\"old\"}"), -1);
+    ck_assert_int_eq(json(b, CREATE, 0, OWNER, NAMESPACE("new")), -1);
+    ck_assert_int_eq(raw(b, "kvs.store", "primary", 0, 1000), -1);
+    ck_assert_int_eq(put(b, "primary", 0, OWNER), -1);
+    answers = b->answers;
+    flux_module_kvs.fini(b->f.h, b->ctx);
+    b->ctx = NULL;
+    ck_assert_uint_eq(b->answers, answers + 4);
+    ck_assert_int_eq(b->errnum, ECONNABORTED);
+    bed_free(b);
+    real = NULL;
+}
+END_TEST
+
 struct loading {
     flux_reactor_t *r;
     unsigned calls;
@@ -197,6 +246,7 @@ int main(void)
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, turns, 0, 2);
     tcase_add_loop_test(tc, stopped, 0, 6);
+    tcase_add_test(tc, stopped_full);
     tcase_add_test(tc, bad_driver);
     return run_case("kvs_restore", tc);
 }
