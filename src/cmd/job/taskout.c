@@ -31,7 +31,7 @@
  * 4. Work for a piece of output does not depend on the number of tasks.
  *
  * Failure: an error of a stream is reported once, and further data for it is discarded.  Without
- * memory to hold data, they are written at once.
+ * memory to hold data, they are written at once, with labels as a line of their own.
  */
 #include "config.h"
 #include "taskout.h"
@@ -303,32 +303,35 @@ static void write_held(outsink_t *s, struct line *l, size_t len)
     buf_consume(l->buf, len);
 }
 
-/* What is held, as a line of its own. */
-static void end_line(outsink_t *s, struct line *l)
+/* The label, what is held of the line, and these bytes. */
+static void write_line(taskout_t *t, uint64_t key, struct line *l, const char *p, size_t len)
 {
-    write_label(l->t, s, (uint32_t)(l->key / 2));
-    write_held(s, l, buf_len(l->buf));
-    outsink_write(s, "\n", 1);
+    outsink_t *s = t->sink[key & 1];
+
+    write_label(t, s, (uint32_t)(key / 2));
+    if (l && buf_len(l->buf) > 0)
+        write_held(s, l, buf_len(l->buf));
+    outsink_write(s, p, len);
 }
 
 /* Whole lines only, each with its label; the rest waits for its end. */
 static void write_lines(taskout_t *t, uint64_t key, const char *p, size_t len)
 {
-    outsink_t *s = t->sink[key & 1];
     struct line *l = hmap_get_u64(t->lines, key);
     const char *end = p + len, *nl;
 
     while (p < end && (nl = memchr(p, '\n', (size_t)(end - p)))) {
-        write_label(t, s, (uint32_t)(key / 2));
-        if (l && buf_len(l->buf) > 0)
-            write_held(s, l, buf_len(l->buf));
-        outsink_write(s, p, (size_t)(nl + 1 - p));
+        write_line(t, key, l, p, (size_t)(nl + 1 - p));
         p = nl + 1;
     }
-    if (p == end || !(l = get_line(t, key)))
+    if (p == end)
         return;
-    if (buf_append(l->buf, p, (size_t)(end - p)) == 0 && buf_len(l->buf) >= LINE_MAX_HELD)
-        end_line(s, l);
+    if (!(l = get_line(t, key)) || buf_append(l->buf, p, (size_t)(end - p)) < 0) {
+        write_line(t, key, l, p, (size_t)(end - p));
+        outsink_write(t->sink[key & 1], "\n", 1);
+    } else if (buf_len(l->buf) >= LINE_MAX_HELD) {
+        write_line(t, key, l, "\n", 1);
+    }
 }
 
 /* --- without labels --- */
@@ -535,7 +538,7 @@ void taskout_finish(taskout_t *t)
         if (buf_len(l->buf) == 0)
             continue;
         if (t->p.label)
-            end_line(t->sink[key & 1], l);
+            write_line(t, key, l, "\n", 1);
         else
             spill(t->sink[key & 1], l);
     }

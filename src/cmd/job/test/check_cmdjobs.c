@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "libutil/test/fail_at.h"
 #include "libutil/test/suite.h"
 #include "src/cmd/cmd_private.h"
 #include "../jobopts.h"
@@ -555,7 +556,7 @@ struct printer {
     flux_reactor_t *r;
     outsink_t *sink;
     int fd[2];
-    char got[256];
+    char got[4096];
 };
 
 static double print_now(void *impl)
@@ -772,29 +773,52 @@ END_TEST
 
 START_TEST(labels)
 {
-    const struct outsink_cb cb = {must_not, ignore, NULL};
-    const struct taskout_params p = {.label = true, .prefix = "5."};
-    flux_reactor_t *r = flux_reactor_create(false);
-    char got[256] = "";
-    int fd[2];
-    outsink_t *s;
+    const struct taskout_params params = {.label = true, .prefix = "5."};
+    struct printer p;
     taskout_t *t;
 
-    ck_assert_int_eq(pipe(fd), 0);
-    s = outsink_create(r, fd[1], &cb);
-    t = taskout_create(&p, s, s);
-    taskout_write(t, 0, 1, "one\ntw", 6);
-    taskout_write(t, 1, 1, "\n", 1);
+    printer_start(&p);
+    t = taskout_create(&params, p.sink, p.sink);
+    SAYS(t, 0, "one\ntw");
+    SAYS(t, 1, "\n");
     taskout_write(t, 0, 2, "err\n", 4);
-    taskout_write(t, 0, 1, "o\nrest", 6);
+    SAYS(t, 0, "o\nrest");
     taskout_finish(t);
-    ck_assert_int_gt(read(fd[0], got, sizeof(got) - 1), 0);
-    ck_assert_str_eq(got, "5.0: one\n5.1: \n5.0: err\n5.0: two\n5.0: rest\n");
+    ck_assert_str_eq(printed(&p), "5.0: one\n5.1: \n5.0: err\n5.0: two\n5.0: rest\n");
     taskout_destroy(t);
-    outsink_destroy(s);
-    close(fd[0]);
-    close(fd[1]);
-    flux_reactor_destroy(r);
+    printer_stop(&p);
+}
+END_TEST
+
+/* Any allocation may fail: no byte is lost or printed twice, and each line has a label. */
+START_TEST(labels_without_memory)
+{
+    const struct taskout_params params = {.label = true};
+    unsigned left = 0, failed = 0;
+
+    for (unsigned n = 1; left == 0; n++, failed++) {
+        struct printer p;
+        char long_end[3000], whole[4000], parts[4000];
+        const char *got;
+        taskout_t *t;
+
+        memset(long_end, 'o', sizeof(long_end) - 1);
+        long_end[sizeof(long_end) - 1] = '\0';
+        snprintf(whole, sizeof(whole), "0: one\n0: tw%s\n", long_end);
+        snprintf(parts, sizeof(parts), "0: one\n0: tw\n0: %s\n", long_end);
+        printer_start(&p);
+        t = taskout_create(&params, p.sink, p.sink);
+        fail_at = n;
+        SAYS(t, 0, "one\ntw");
+        SAYS(t, 0, long_end);
+        left = stop_failing();
+        taskout_finish(t);
+        got = printed(&p);
+        ck_assert_msg(strcmp(got, whole) == 0 || strcmp(got, parts) == 0, "%u: %s", n, got);
+        taskout_destroy(t);
+        printer_stop(&p);
+    }
+    ck_assert_uint_gt(failed, 3);
 }
 END_TEST
 
@@ -846,6 +870,7 @@ int main(void)
     tcase_add_test(tc, times);
     tcase_add_test(tc, records);
     tcase_add_test(tc, labels);
+    tcase_add_test(tc, labels_without_memory);
     tcase_add_test(tc, whole_lines);
     tcase_add_loop_test(tc, bulk_lines, 0, 20);
     tcase_add_test(tc, too_much_held);
