@@ -3,6 +3,27 @@
 #include "config.h"
 #include "bed.h"
 
+#define RECORD (WIRE_RECORD + 100)
+
+/* Task 0 of the job prints 100 bytes as often as this. */
+static void print(struct bed *b, uint64_t id, unsigned times)
+{
+    uint8_t rec[RECORD] = {0};
+
+    exec_wire_record_header(rec, 0, 1, 100);
+    while (times-- > 0)
+        up(b, WIRE_OUTPUT, id, rec, sizeof(rec));
+}
+
+/* The job begins, and the client follows it with these words. */
+static void launch_for(struct bed *b, uint64_t id, uint32_t client, const char *words)
+{
+    answer(b);
+    launch(b, id);
+    say(b, "wrexec.listen", client, FLUX_MSGF_STREAMING, words);
+    turn(b);
+}
+
 /* In all. */
 static void credit(struct bed *b, uint32_t client, uint64_t id, uint64_t bytes)
 {
@@ -20,23 +41,17 @@ static void credit(struct bed *b, uint32_t client, uint64_t id, uint64_t bytes)
 START_TEST(foreign_credit)
 {
     struct bed *b = bed_create();
-    uint8_t rec[WIRE_RECORD + 100] = {0};
 
-    answer(b);
-    launch(b, 7);
-    say(b, "wrexec.listen", 5, FLUX_MSGF_STREAMING, "{\"id\":7,\"window\":1,\"input\":false}");
-    turn(b);
+    launch_for(b, 7, 5, "{\"id\":7,\"window\":1,\"input\":false}");
     ck_assert_uint_eq(b->notices, 1);
-    exec_wire_record_header(rec, 0, 1, 100);
-    up(b, WIRE_OUTPUT, 7, rec, sizeof(rec));
-    up(b, WIRE_OUTPUT, 7, rec, sizeof(rec));
+    print(b, 7, 2);
     turn(b);
-    ck_assert_uint_eq(b->output, sizeof(rec));
+    ck_assert_uint_eq(b->output, RECORD);
     credit(b, 6, 7, 1u << 20);
     credit(b, 5, 8, 1u << 20);
-    ck_assert_uint_eq(b->output, sizeof(rec));
+    ck_assert_uint_eq(b->output, RECORD);
     credit(b, 5, 7, 1u << 20);
-    ck_assert_uint_eq(b->output, 2 * sizeof(rec));
+    ck_assert_uint_eq(b->output, 2 * RECORD);
     bed_free(b);
 }
 END_TEST
@@ -45,29 +60,26 @@ END_TEST
 START_TEST(reloaded_clients)
 {
     struct bed *b = bed_create();
-    uint8_t rec[WIRE_RECORD + 100] = {0};
 
     answer(b);
     launch(b, 7);
     launch(b, 8);
     say(b, "wrexec.listen", 5, FLUX_MSGF_STREAMING, "{\"id\":7,\"window\":1,\"input\":false}");
     turn(b);
-    exec_wire_record_header(rec, 0, 1, 100);
-    for (int i = 0; i < 3; i++)
-        up(b, WIRE_OUTPUT, 7, rec, sizeof(rec));
+    print(b, 7, 3);
     turn(b);
-    ck_assert_uint_eq(b->output, sizeof(rec));
+    ck_assert_uint_eq(b->output, RECORD);
     end_job(b, 8);
     reload(b);
     turn(b);
-    ck_assert_uint_eq(b->output, sizeof(rec));
+    ck_assert_uint_eq(b->output, RECORD);
     credit(b, 6, 7, 1u << 20);
-    ck_assert_uint_eq(b->output, sizeof(rec));
-    credit(b, 5, 7, sizeof(rec));
-    ck_assert_uint_eq(b->output, 2 * sizeof(rec));
+    ck_assert_uint_eq(b->output, RECORD);
+    credit(b, 5, 7, RECORD);
+    ck_assert_uint_eq(b->output, 2 * RECORD);
     reload(b);
     credit(b, 5, 7, 1u << 20);
-    ck_assert_uint_eq(b->output, 3 * sizeof(rec));
+    ck_assert_uint_eq(b->output, 3 * RECORD);
     end_job(b, 7);
     ck_assert_ptr_nonnull(strstr(b->last, "\"code\":3"));
     b->last[0] = '\0';
@@ -102,17 +114,12 @@ static void client_is_there(struct bed *b, bool present)
 START_TEST(resumed)
 {
     struct bed *b = bed_create();
-    uint8_t rec[WIRE_RECORD + 100] = {0}, in[WREXEC_STDIN_HEAD + 5] = {0};
+    uint8_t in[WREXEC_STDIN_HEAD + 5] = {0};
 
-    answer(b);
-    launch(b, READS);
-    say(b, "wrexec.listen", FAR, FLUX_MSGF_STREAMING, "{\"id\":9,\"window\":250,\"input\":true}");
+    launch_for(b, READS, FAR, "{\"id\":9,\"window\":250,\"input\":true}");
+    print(b, READS, 4);
     turn(b);
-    exec_wire_record_header(rec, 0, 1, 100);
-    for (int i = 0; i < 4; i++)
-        up(b, WIRE_OUTPUT, READS, rec, sizeof(rec));
-    turn(b);
-    ck_assert_uint_eq(b->output, 3 * sizeof(rec)); /* for the fourth there is no credit */
+    ck_assert_uint_eq(b->output, 3 * RECORD); /* for the fourth there is no credit */
     ck_assert_uint_eq(b->notices, 1);
     b->frames[0] = '\0';
     le_put64(in, READS);
@@ -126,8 +133,8 @@ START_TEST(resumed)
     lose_way(b, FAR);
     if (_i)
         reload(b);
-    credit(b, FAR, READS, sizeof(rec)); /* it has come before */
-    ck_assert_uint_eq(b->output, 3 * sizeof(rec));
+    credit(b, FAR, READS, RECORD); /* it has come before */
+    ck_assert_uint_eq(b->output, 3 * RECORD);
     say(b, "wrexec.listen", FAR + 1, FLUX_MSGF_STREAMING, "{\"id\":9,\"input\":true}");
     ck_assert_ptr_nonnull(strstr(b->last, "another client"));
     client_is_there(b, true);
@@ -140,7 +147,7 @@ START_TEST(resumed)
         "{\"id\":9,\"input\":true,\"received\":2,\"paid\":216}");
     turn(b);
     ck_assert_uint_eq(b->notices, 1);
-    ck_assert_uint_eq(b->output, 2 * sizeof(rec)); /* the third once more, and the fourth */
+    ck_assert_uint_eq(b->output, 2 * RECORD); /* the third once more, and the fourth */
     say(b, "wrexec.listen", FAR, FLUX_MSGF_STREAMING, "{\"id\":9,\"input\":true}");
     ck_assert_ptr_nonnull(strstr(b->last, "another request"));
     end_job(b, READS);
@@ -153,22 +160,17 @@ END_TEST
 START_TEST(resumed_over)
 {
     struct bed *b = bed_create();
-    uint8_t rec[WIRE_RECORD + 100] = {0};
 
-    answer(b);
-    launch(b, 7);
-    say(b, "wrexec.listen", FAR, FLUX_MSGF_STREAMING, "{\"id\":7,\"input\":false}");
+    launch_for(b, 7, FAR, "{\"id\":7,\"input\":false}");
+    print(b, 7, 1);
     turn(b);
-    exec_wire_record_header(rec, 0, 1, 100);
-    up(b, WIRE_OUTPUT, 7, rec, sizeof(rec));
-    turn(b);
-    ck_assert_uint_eq(b->output, sizeof(rec));
+    ck_assert_uint_eq(b->output, RECORD);
     if (_i == 0) {
         lose_way(b, FAR);
-        up(b, WIRE_OUTPUT, 7, rec, sizeof(rec)); /* waits */
+        print(b, 7, 1); /* waits */
     }
     if (_i == 2)
-        up(b, WIRE_OUTPUT, 7, rec, sizeof(rec));
+        print(b, 7, 1);
     end_job(b, 7);
     b->last[0] = '\0';
     if (_i > 0)
@@ -180,7 +182,7 @@ START_TEST(resumed_over)
     say(b, "wrexec.listen", FAR, FLUX_MSGF_STREAMING,
         "{\"id\":7,\"input\":false,\"received\":1,\"paid\":108}");
     turn(b);
-    ck_assert_uint_eq(b->output, _i == 1 ? 0 : sizeof(rec));
+    ck_assert_uint_eq(b->output, _i == 1 ? 0 : RECORD);
     ck_assert_ptr_nonnull(strstr(b->last, "\"code\":3"));
     /* It is kept until the client has gone. */
     b->last[0] = '\0';
@@ -200,15 +202,10 @@ END_TEST
 START_TEST(ended_unheard)
 {
     struct bed *b = bed_create();
-    uint8_t rec[WIRE_RECORD + 100] = {0};
 
-    answer(b);
-    launch(b, 7);
-    say(b, "wrexec.listen", FAR, FLUX_MSGF_STREAMING, "{\"id\":7,\"input\":false}");
-    turn(b);
+    launch_for(b, 7, FAR, "{\"id\":7,\"input\":false}");
     lose_way(b, FAR);
-    exec_wire_record_header(rec, 0, 1, 100);
-    up(b, WIRE_OUTPUT, 7, rec, sizeof(rec));
+    print(b, 7, 1);
     client_is_there(b, false);
     end_job(b, 7);
     ck_assert_uint_eq(b->output, 0);
@@ -223,25 +220,20 @@ END_TEST
 START_TEST(returned)
 {
     struct bed *b = bed_create_sized(3);
-    uint8_t rec[WIRE_RECORD + 100] = {0}, in[WREXEC_STDIN_HEAD + 5] = {0};
+    uint8_t in[WREXEC_STDIN_HEAD + 5] = {0};
 
-    answer(b);
-    launch(b, READS);
-    say(b, "wrexec.listen", FAR, FLUX_MSGF_STREAMING,
-        "{\"id\":9,\"window\":250,\"input\":true,\"token\":77}");
+    launch_for(b, READS, FAR, "{\"id\":9,\"window\":250,\"input\":true,\"token\":77}");
+    print(b, READS, 1);
     turn(b);
-    exec_wire_record_header(rec, 0, 1, 100);
-    up(b, WIRE_OUTPUT, READS, rec, sizeof(rec));
     lose_way(b, FAR);
     lost(b, "2", 7);
     if (_i)
         reload(b);
     /* The next broker of the rank does not know its sender. */
     client_is_there(b, false);
-    for (int i = 0; i < 3; i++)
-        up(b, WIRE_OUTPUT, READS, rec, sizeof(rec));
+    print(b, READS, 3);
     turn(b);
-    ck_assert_uint_eq(b->output, sizeof(rec));
+    ck_assert_uint_eq(b->output, RECORD);
     say(b, "wrexec.listen", FAR + 1, FLUX_MSGF_STREAMING,
         "{\"id\":9,\"input\":true,\"token\":78,\"received\":1}");
     ck_assert_ptr_nonnull(strstr(b->last, "not kept any more"));
@@ -259,8 +251,8 @@ START_TEST(returned)
     say(b, "wrexec.listen", FAR + 1, FLUX_MSGF_STREAMING,
         "{\"id\":9,\"input\":true,\"token\":77,\"received\":1,\"paid\":108}");
     turn(b);
-    ck_assert_uint_eq(b->output, 3 * sizeof(rec));
-    credit(b, FAR + 1, READS, 4 * sizeof(rec));
+    ck_assert_uint_eq(b->output, 3 * RECORD);
+    credit(b, FAR + 1, READS, 4 * RECORD);
     end_job(b, READS);
     ck_assert_ptr_nonnull(strstr(b->last, "\"code\":3"));
     /* The former sender has nothing left here, and the present one may end. */
