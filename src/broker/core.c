@@ -689,11 +689,6 @@ bool core_session_runs(const core_t *c)
     return c->state == CORE_RUN || c->joined_late;
 }
 
-uint64_t core_session_id(const core_t *c)
-{
-    return c->session;
-}
-
 uint32_t core_rank(const core_t *c)
 {
     return c->cfg.rank;

@@ -383,7 +383,6 @@ const char *core_state_name(enum core_state s);
  * session knows that before it has reached CORE_RUN itself. */
 bool core_session_runs(const core_t *c);
 uint32_t core_rank(const core_t *c);
-uint64_t core_session_id(const core_t *c); /* of this start of the session; 0: not welcomed yet */
 bool core_is_root(const core_t *c);        /* whether this broker has the role of the root */
 uint32_t core_size(const core_t *c);
 uint32_t core_userid(const core_t *c);

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "broker/control_wire.h"
+#include "broker/core_private.h"
 #include "ledger.h"
 
 static flux_msg_t *control(const struct flux_method *m, const void *in)
@@ -110,7 +111,7 @@ void zombie_visit(sim_t *s, uint32_t rank)
                                     .below = own,
                                     .incarnation = incarnation,
                                     .move = incarnation << 16 | 0xff,
-                                    .session = core_session_id(to->core)};
+                                    .session = to->core->session};
     const struct control_text lost = {.ranks = own, .by = rank, .why = "a zombie says so"};
 
     core_peer_back(to->core, CORE_TREE, rank);

@@ -3,6 +3,7 @@
 #define BROKER_TEST_HEAL_BED_H
 
 #include "cluster.h"
+#include "src/broker/core_private.h"
 #include "libidset/idset.h"
 
 #define TIMEOUT 5.
@@ -129,7 +130,7 @@ static inline void answer_low_it(struct cluster *cl, struct party *m, struct par
 static inline void hello(struct cluster *cl, uint32_t to, uint32_t from, const char *below,
                          unsigned incarnation, bool foreign)
 {
-    unsigned long long session = core_session_id(cl->nodes[to].core) + foreign;
+    unsigned long long session = cl->nodes[to].core->session + foreign;
     char json[200];
 
     snprintf(json, sizeof(json),
