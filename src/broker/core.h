@@ -383,7 +383,7 @@ const char *core_state_name(enum core_state s);
  * session knows that before it has reached CORE_RUN itself. */
 bool core_session_runs(const core_t *c);
 uint32_t core_rank(const core_t *c);
-bool core_is_root(const core_t *c);        /* whether this broker has the role of the root */
+bool core_is_root(const core_t *c); /* whether this broker has the role of the root */
 uint32_t core_size(const core_t *c);
 uint32_t core_userid(const core_t *c);
 const topology_t *core_topology(const core_t *c);
