@@ -124,6 +124,9 @@ go w0
 wait_all w0
 wait $cat
 is "$(grep -o '"tag"' cat.out | wc -l)" 80 "flux stream cat --by=record prints the records of its own"
+run "$FLUX" stream cat --group=g --by=record --stay --var=atoms cat
+is "$status" 2 "a member that shares by record does not stay"
+like "$err" "a restarted writer does not know which records are done; use --by=step" "with the reason"
 run "$FLUX" stream cat --by=record --var=atoms cat
 is "$status" 2 "--by is for members of groups"
 run "$FLUX" stream cat --group=g --by=atom cat

@@ -411,9 +411,11 @@ int stream_cat(struct cmd *c, int argc, char **argv)
     if (opts.by && knock_by_set(&want, opts.by, &err) < 0)
         return cmd_usage_error(c, "%s", err.text);
     cat.divided = opts.by && want.by_record;
-    if (cat.divided && (!cat.var || cat.slice || cat.raw || opts.stay))
-        return cmd_usage_error(c,
-                               "--by=record needs --var, and excludes --slice, --raw and --stay");
+    if (cat.divided && opts.stay)
+        return cmd_usage_error(c, "--by=record excludes --stay: a restarted writer does not know "
+                                  "which records are done; use --by=step");
+    if (cat.divided && (!cat.var || cat.slice || cat.raw))
+        return cmd_usage_error(c, "--by=record needs --var, and excludes --slice and --raw");
     if (cat.raw && cat.json)
         return cmd_usage_error(c, "--raw and --json exclude each other");
     if (opts.policy && knock_policy_parse(&want, opts.policy, &err) < 0)

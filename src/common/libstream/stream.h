@@ -87,7 +87,8 @@ struct flux_stream_opts {
      * another one, which may begin the same step several times, each time with other records.
      * `key` is then a field of the records, such as "id" or "at.x": an integer, `bool`, or text or
      * bytes.  All records of one value of it go to one member, until that has ended them, and in
-     * order.  All members have the same `by`.  Not with `stay`. */
+     * order.  All members have the same `by`.  Not with `stay` (EINVAL): a restarted writer learns
+     * the last step that a member was given, and not which records of it are done. */
     const char *by;
     /* Reader: seconds, at most 65535, for which writers go on giving steps to the group when it has
      * no member, until its queue is full, and then wait (0).  So a reader that is the only member

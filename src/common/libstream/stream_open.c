@@ -64,9 +64,13 @@ static int want_all(flux_stream_t *s, const struct flux_stream_opts *opts, errms
         return -1;
     if (opts->by && knock_by_set(&s->want, opts->by, err) < 0)
         return -1;
-    if (s->want.by_record && (!opts->group || opts->stay))
+    if (s->want.by_record && !opts->group)
+        return errmsg_fail(err, EINVAL, "only the members of a group share the work by record");
+    if (s->want.by_record && opts->stay)
         return errmsg_fail(err, EINVAL,
-                           "sharing by record is for members of a group that do not stay");
+                           "members that share by record cannot stay: a restarted writer does not "
+                           "know which records are done; share by step, or open the stream again "
+                           "when its writer has left");
     if (opts->depth > 0)
         s->want.depth = opts->depth;
     if (opts->bytes > 0)
