@@ -119,6 +119,21 @@ ok "... and gets its child" wait_until 30 below 5 2
 ok "that session ends" end_session
 mv long.lua conf.lua
 
+# More hosts than rank 0 has room for at a time.
+mv conf.lua six.lua
+mv state six
+conf conf.lua "$NET.2"
+sed -i 's/size = 6/size = 2000/; s/key.%r/key.0/' conf.lua
+begin_root --statedir="$PWD/state"
+ok "a session with many ranks" wait_until 30 up_is "1 of 2000 up: 0; absent: 1-1999"
+"$FLUX" overlay add "node[1-1999]" >added
+is "$(sort -u added | wc -l)" 1999 "all the others are added at once"
+is "$(wc -l <state/hosts)" 1999 "... and recorded"
+ok "that session ends, too" end_session
+mv six.lua conf.lua
+rm -r state
+mv six state
+
 # refused NAME WORDS: rank 0 does not start with conf.lua
 refused() {
     fails "$1" run_with_timeout 60 "$FLUX" start --config="${3:-conf.lua}" --rundir="$PWD/run" \

@@ -352,15 +352,15 @@ static void add_cb(flux_t *h, const flux_msg_t *req, void *arg)
     if (!core_is_root(a->core))
         flux_respond_error(h, req, EINVAL, "hosts are added at rank 0, not at rank %u",
                            core_rank(a->core));
-    else if (a->roster)
-        add_listed(a, req, in.host);
-    else if (a->fd < 0)
+    else if (!a->roster && a->fd < 0)
         flux_respond_error(h, req, ENOTSUP,
                            "no host can be added to this session: it was not started by flux start "
                            "with --hosts and a larger --size, nor by a configuration file with a "
                            "session.size above the number of its hosts");
     else if (a->count >= WAITING_MAX)
         flux_respond_error(h, req, EAGAIN, "%u hosts are being added: try again later", a->count);
+    else if (a->roster)
+        add_listed(a, req, in.host);
     else if ((w = keep(a, &a->unsent, req, in.host))) {
         w->id = ++a->last > 0 ? a->last : ++a->last;
         pass_on(a);

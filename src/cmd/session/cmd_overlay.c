@@ -7,9 +7,9 @@
  *     gone      it has left; whoever started it (systemd, flux start --restart) starts it again
  *     returned  its incarnation is higher, and nobody else is missing any more
  *
- * `add` asks rank 0 to start brokers on further hosts (overlay.add), all at once; the answers come
- * when these are up, or have failed.  In a session by configuration file, hosts start their brokers
- * themselves, and the answers say at which ranks.
+ * `add` asks rank 0 to start brokers on further hosts (overlay.add), for up to ASKED_MAX at a time;
+ * the answers come when these are up, or have failed.  In a session by configuration file, hosts
+ * start their brokers themselves, and the answers say at which ranks.
  *
  * `restore` asks the brokers above those that came back to give them their subtrees
  * (overlay.restore), and those that have taken ranks of their places (overlay.fanout-max), until a
@@ -39,6 +39,7 @@
 
 #define TIMEOUT 60.
 #define PATIENCE 300. /* seconds for one rank */
+#define ASKED_MAX 512 /* rank 0 has room for more, also for those of other commands */
 
 struct wait {
     struct cmd *c;
@@ -343,9 +344,12 @@ struct adding {
     flux_t *h;
     double timeout;
     strvec_t *hosts;
-    size_t left; /* of them without an answer */
+    struct added_host *all; /* one for each */
+    size_t asked, answered; /* of them */
     int failed;
 };
+
+static void ask_more(struct adding *a);
 
 static int add_name(const char *name, void *arg)
 {
@@ -359,7 +363,7 @@ static void added_cb(flux_future_t *f, void *arg)
     struct adding *a = host->a;
     struct overlay_added out = {0};
 
-    a->left--;
+    a->answered++;
     if (flux_future_errnum(f) == ETIMEDOUT) {
         cmd_error(a->c,
                   "host %s: no broker is up there after %g s (--timeout): see the messages of flux "
@@ -377,34 +381,45 @@ static void added_cb(flux_future_t *f, void *arg)
             printf("rank %u on host %s is up\n", out.rank, host->name);
         fflush(stdout);
     }
-    if (a->left == 0)
-        flux_reactor_stop(flux_get_reactor(a->h), 0);
+    ask_more(a);
 }
 
-/* Ask for all hosts at once. */
-static int add_all(struct adding *a)
+/* Ask for the next hosts; with the last answer, the reactor stops. */
+static void ask_more(struct adding *a)
 {
     size_t n = strvec_count(a->hosts);
-    struct added_host *all = calloc(n, sizeof(all[0]));
-    int rc = all ? 0 : cmd_error(a->c, "out of memory for %zu hosts", n);
 
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        const struct overlay_add in = {strvec_at(a->hosts, i)};
+    while (a->asked < n && a->asked - a->answered < ASKED_MAX) {
+        struct added_host *host = &a->all[a->asked++];
+        const struct overlay_add in = {strvec_at(a->hosts, (size_t)(host - a->all))};
         flux_future_t *f =
             flux_rpc_struct(a->h, "overlay.add", &overlay_add_schema, &in, FLUX_NODEID_ROOT, 0);
 
-        all[i] = (struct added_host){a, in.host, f};
+        *host = (struct added_host){a, in.host, f};
         if (!f ||
-            flux_future_then(f, isfinite(a->timeout) ? a->timeout : -1., added_cb, &all[i]) < 0)
-            rc = cmd_error(a->c, "host %s cannot be asked for: %s", in.host, strerror(errno));
-        else
-            a->left++;
+            flux_future_then(f, isfinite(a->timeout) ? a->timeout : -1., added_cb, host) < 0) {
+            cmd_error(a->c, "host %s cannot be asked for: %s", in.host, strerror(errno));
+            a->answered++;
+            a->failed++;
+        }
     }
-    if (rc == 0 && a->left > 0 && flux_run(a->h) < 0 && a->left > 0)
+    if (a->answered == n)
+        flux_reactor_stop(flux_get_reactor(a->h), 0);
+}
+
+static int add_all(struct adding *a)
+{
+    size_t n = strvec_count(a->hosts);
+    int rc = (a->all = calloc(n, sizeof(a->all[0]))) ? 0 : -1;
+
+    if (rc < 0)
+        return cmd_error(a->c, "out of memory for %zu hosts", n);
+    ask_more(a);
+    if (a->answered < n && flux_run(a->h) < 0 && a->answered < n)
         rc = cmd_error(a->c, "the connection to the broker was lost");
-    for (size_t i = 0; all && i < n; i++)
-        flux_future_destroy(all[i].asked);
-    free(all);
+    for (size_t i = 0; i < n; i++)
+        flux_future_destroy(a->all[i].asked);
+    free(a->all);
     return rc != 0 || a->failed > 0 ? CMD_FAIL : CMD_OK;
 }
 

@@ -87,7 +87,7 @@ static int print_table(struct cmd *c, const struct session *s, bool json)
         table_column(t, "key", "KEY", TABLE_LEFT);
     }
     for (uint32_t rank = 0; rank < s->size; rank++) {
-        const struct overlay_place p = session_rank_place(s, rank);
+        struct overlay_place p = {0};
         uint32_t parent = topology_parent(s->topo, rank);
 
         table_row(t);
@@ -99,8 +99,10 @@ static int print_table(struct cmd *c, const struct session *s, bool json)
             table_u64(t, parent);
         table_u64(t, topology_depth(s->topo, rank));
         table_u64(t, session_rank_incarnation(s, rank));
-        if (s->places)
+        if (s->places) {
+            p = session_rank_place(s, rank);
             table_str(t, p.address);
+        }
         if (s->places && json) {
             table_str(t, p.event);
             table_str(t, p.key);
@@ -128,7 +130,7 @@ int cmd_up(struct cmd *c, int argc, char **argv)
         return cmd_option_exit(key);
     if (argc > c->optind)
         return cmd_usage_error(c, "no argument is expected");
-    if (session_query(c, &s, full) < 0 || (addresses && session_query_places(c, &s) < 0))
+    if (session_query(c, &s, full) < 0 || (addresses && !quiet && session_query_places(c, &s) < 0))
         return CMD_FAIL;
     if (full && !quiet)
         rc = print_table(c, &s, json);
