@@ -4,7 +4,8 @@
  * changed, the module is reloaded, brokers and links fail, and brokers return.  The data of streams
  * do not pass the session, so there are none.  Some readers are members of a group that stay: then
  * writers count what the group needs of them, and those that take their places must not begin above
- * it.  What everybody must be told is in streams_member.c;
+ * it.  What everybody must be told is in streams_member.c,
+ * and what they must know in the end in streams_proof.c;
  * when nothing happens any more, everybody must know what is, a place that nobody has can be taken,
  * and when all have left, nothing is kept.
  */

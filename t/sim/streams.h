@@ -101,6 +101,8 @@ struct streams {
 bool streams_in(const struct streams_member *m);
 /* Does its client live, at a broker that is connected with the root? */
 bool streams_lives(const struct streams_member *m);
+/* Time that may pass until the module knows of a loss. */
+int64_t streams_grace(const sim_t *s);
 /* Send the request; NULL after sim_fail(). */
 struct streams_member *streams_write(struct streams *ss, struct sim_ep *client, unsigned stream,
                                      uint32_t rank);
@@ -111,11 +113,17 @@ void streams_close(struct streams_member *m);
 void streams_count(struct streams_member *m);
 /* Note the time at which those were over who are. */
 void streams_note(struct streams *ss);
-/* Everybody who is there knows what is. */
-void streams_check(struct streams *ss);
 void streams_free(struct streams *ss);
 const char *streams_name(unsigned stream);
 /* One of the policies that readers have. */
 const char *streams_policy(sim_t *s);
+/* The run has failed: a member, what is wrong with it, and, if it is not NULL, another one. */
+void streams_fail(const struct streams_member *m, const char *what,
+                  const struct streams_member *of);
+
+/* --- what must hold in the end (streams_proof.c) --- */
+
+/* Everybody who is there knows what is. */
+void streams_check(struct streams *ss);
 
 #endif

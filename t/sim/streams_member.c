@@ -66,7 +66,7 @@ static void describe(const struct streams_member *m, char *buf, size_t size)
                  m->client->broker->rank);
 }
 
-static void fail(const struct streams_member *m, const char *what, const struct streams_member *of)
+void streams_fail(const struct streams_member *m, const char *what, const struct streams_member *of)
 {
     char text[100], other[100] = "";
 
@@ -76,8 +76,7 @@ static void fail(const struct streams_member *m, const char *what, const struct 
     sim_fail(m->ss->s, "%s %s %s", text, what, other);
 }
 
-/* Time that may pass until the module knows of a loss. */
-static int64_t grace(const sim_t *s)
+int64_t streams_grace(const sim_t *s)
 {
     return (int64_t)(2. * s->cfg.heal * 1e9) + 2 * SIM_S + sim_max_delay(s) * 4 * s->cfg.size;
 }
@@ -106,7 +105,7 @@ static bool contested(const struct streams_member *w)
         if (m == w || !m->writer || m->stream != w->stream || m->rank != w->rank)
             continue;
         note_end(m);
-        if (m->ended == 0 || m->ended + grace(ss->s) >= w->asked)
+        if (m->ended == 0 || m->ended + streams_grace(ss->s) >= w->asked)
             return true;
     }
     return false;
@@ -156,7 +155,7 @@ static void request_ended(struct streams_member *m, int errnum)
         char text[100];
 
         snprintf(text, sizeof(text), "was refused, or ended: %s", strerror(errnum));
-        fail(m, text, NULL);
+        streams_fail(m, text, NULL);
     }
     flux_future_destroy(m->f);
     m->f = NULL;
@@ -187,12 +186,12 @@ static void writer_begins(struct streams_member *w, const struct stream_written 
     if (!ss->anchored[w->stream] || ss->reloads || ss->removed[w->stream])
         return;
     if (w->step < w->floor && !ss->shared[w->stream] && !ss->shares[w->stream])
-        fail(w, "begins with a step that its rank had counted before", NULL);
+        streams_fail(w, "begins with a step that its rank had counted before", NULL);
     if (ss->shared[w->stream] && *most > 0 && w->step >= *most)
-        fail(w, "begins above a step that a group may need of its rank", NULL);
+        streams_fail(w, "begins above a step that a group may need of its rank", NULL);
     *most = w->step + 1;
     if (hmap_get_u64(ss->epochs, given))
-        fail(w, "was given an epoch that its rank had before", NULL);
+        streams_fail(w, "was given an epoch that its rank had before", NULL);
     hmap_put_u64(ss->epochs, given, w);
 }
 
@@ -212,7 +211,7 @@ static void written_cb(flux_future_t *f, void *arg)
         writer_begins(w, &out);
     /* One that could not be reached while its stream was removed begins another one. */
     if (w->id != out.writer && w->told && !w->ss->reloads && !w->ss->removed[w->stream])
-        fail(w, "was given another number", NULL);
+        streams_fail(w, "was given another number", NULL);
     if (w->id != out.writer) { /* what another instance has said is void */
         hmap_destroy(w->demands);
         w->demands = hmap_create_u64(free);
@@ -224,7 +223,7 @@ static void written_cb(flux_future_t *f, void *arg)
     json_array_foreach(out.gone, i, item)
     {
         if (!hmap_del_u64(w->demands, (uint64_t)json_integer_value(item)) && !w->ss->reloads)
-            fail(w, "was told that a reader has left of which it was told nothing", NULL);
+            streams_fail(w, "was told that a reader has left of which it was told nothing", NULL);
     }
     json_array_foreach(out.readers, i, item)
     {
@@ -233,7 +232,7 @@ static void written_cb(flux_future_t *f, void *arg)
 
         if (!d || flux_schema_decode_json(&stream_demand_schema, item, &in, &err) < 0 ||
             !(d->policy = policy_of(in.policy)) || hmap_put_u64(w->demands, in.reader, d) < 0) {
-            fail(w, "was told of a reader that cannot be", NULL);
+            streams_fail(w, "was told of a reader that cannot be", NULL);
             free(d);
             break;
         }
@@ -284,11 +283,11 @@ static void take_writer(struct streams_member *r, const struct stream_member *in
     void *val;
 
     if (!w || in->rank != w->rank) {
-        fail(r, "was told of a writer that there is not", w);
+        streams_fail(r, "was told of a writer that there is not", w);
         return;
     }
     if (!admits(r, w, in))
-        fail(r, "is not admitted by what it was told of", w);
+        streams_fail(r, "is not admitted by what it was told of", w);
     seen = hmap_get_u64(r->seen, w->serial);
     if (seen && seen->again && seen->number == in->writer) {
         seen->again = false;
@@ -297,13 +296,13 @@ static void take_writer(struct streams_member *r, const struct stream_member *in
     }
     if (!r->ss->reloads && (seen || in->writer <= r->last) &&
         !(seen && seen->number != in->writer && r->ss->removed[r->stream]))
-        fail(r, seen ? "was told twice of" : "was told late of", w);
+        streams_fail(r, seen ? "was told twice of" : "was told late of", w);
     r->last = in->writer;
     while (!r->ss->reloads && hmap_next(r->seen, &pos, NULL, NULL, &val)) {
         const struct streams_seen *former = val;
 
         if (former->w->rank == w->rank && !former->gone && !former->again)
-            fail(r, "was told of a second writer of a rank:", w);
+            streams_fail(r, "was told of a second writer of a rank:", w);
     }
     if (!seen && (seen = calloc(1, sizeof(*seen))) && hmap_put_u64(r->seen, w->serial, seen) < 0) {
         free(seen);
@@ -338,18 +337,18 @@ static void take_gone(struct streams_member *r, const struct stream_gone *in)
     if (!seen) {
         /* The second notice may reach who has joined after the first one. */
         if (!strstr(in->why, "of writer job") && !r->ss->reloads)
-            fail(r, "was told of the end of a writer that it does not know", NULL);
+            streams_fail(r, "was told of the end of a writer that it does not know", NULL);
         return;
     }
     if (seen->gone && !seen->more && !r->ss->reloads)
-        fail(r, "was told twice of the end of", seen->w);
+        streams_fail(r, "was told twice of the end of", seen->w);
     if (closed && !seen->w->closed)
-        fail(r, "was told that it has closed its end:", seen->w);
+        streams_fail(r, "was told that it has closed its end:", seen->w);
     if (!closed && seen->w->closed && !seen->w->client->gone && r->ss->s->faults == 0 &&
         !r->ss->removed[r->stream])
-        fail(r, "was told that it has died:", seen->w);
+        streams_fail(r, "was told that it has died:", seen->w);
     if (!closed && streams_in(seen->w) && r->ss->s->faults == 0 && !r->ss->removed[r->stream])
-        fail(r, "was told of the end of what is there:", seen->w);
+        streams_fail(r, "was told of the end of what is there:", seen->w);
     seen->gone = true;
     seen->more = in->more;
 }
@@ -369,7 +368,7 @@ static void read_cb(flux_future_t *f, void *arg)
         return;
     }
     if (ms.size != r->ss->size[r->stream])
-        fail(r, "was told another number of writers", NULL);
+        streams_fail(r, "was told another number of writers", NULL);
     r->told = r->answered = true;
     r->off = ms.off;
     json_array_foreach(ms.gone, i, item)
@@ -501,7 +500,7 @@ static void counted_cb(flux_future_t *f, void *arg)
         *counted = w->step;
     else if (errnum == ENOENT && ss->s->faults == 0 && !ss->reloads && !ss->removed[w->stream] &&
              !w->closed)
-        fail(w, "is not known to the module, though it is there", NULL);
+        streams_fail(w, "is not known to the module, though it is there", NULL);
     flux_future_destroy(f);
 }
 
@@ -532,79 +531,6 @@ void streams_count(struct streams_member *m)
     json_decref(c.queues);
     if (!f || flux_future_then(f, -1., counted_cb, m) < 0)
         sim_fail(m->ss->s, "a count could not be sent: %s", strerror(errno));
-}
-
-/* --- in the end --- */
-
-/* An instance of the module does not know who has left before it had their requests. */
-static bool forgotten(const struct streams_member *w)
-{
-    const struct streams *ss = w->ss;
-
-    return ss->reloads && w->ended <= ss->reloaded + grace(ss->s);
-}
-
-static void check_reader(struct streams_member *r)
-{
-    const struct streams *ss = r->ss;
-    size_t pos = 0;
-    void *val;
-
-    for (struct streams_member *w = ss->members; w && !ss->s->failed; w = w->next) {
-        const struct streams_seen *seen;
-
-        if (!w->writer || w->stream != r->stream)
-            continue;
-        seen = hmap_get_u64(r->seen, w->serial);
-        if (streams_in(w) && streams_lives(w)) {
-            if (!seen || seen->gone || seen->again)
-                fail(r, seen ? "believes that it has left:" : "was not told of", w);
-        } else if (seen && !seen->gone && !seen->again && !streams_in(w) && !forgotten(w)) {
-            fail(r, "waits for one that has left:", w);
-        }
-    }
-    while (!ss->reloads && hmap_next(r->seen, &pos, NULL, NULL, &val)) {
-        if (((struct streams_seen *)val)->more)
-            fail(r, "was not told why it has died:", ((struct streams_seen *)val)->w);
-    }
-}
-
-static void check_writer(struct streams_member *w)
-{
-    const struct streams *ss = w->ss;
-
-    if (w->paused != ss->paused[w->stream] || w->limit != ss->limit[w->stream])
-        fail(w, "was not told the pause or the limit of its stream", NULL);
-    for (struct streams_member *r = ss->members; r && !ss->s->failed; r = r->next) {
-        const struct streams_demand *d;
-        const struct streams_seen *seen;
-
-        if (r->writer || r->stream != w->stream || !streams_in(r) || !streams_lives(r) ||
-            !(seen = hmap_get_u64(r->seen, w->serial)))
-            continue;
-        d = hmap_get_u64(w->demands, r->number);
-        /* Policies and states of switches that were set before a reload are forgotten. */
-        if (r->shares && !d)
-            fail(w, "was not told of a member of a group:", r);
-        if (strcmp(d ? d->policy : r->joined, r->policy) != 0 && !ss->reloads)
-            fail(w, "was not told the policy of", r);
-        if ((d ? d->off : seen->off) != (r->onoff && !ss->on[r->onoff - 1]))
-            fail(w, "was not told how the switch is of", r);
-    }
-}
-
-void streams_check(struct streams *ss)
-{
-    for (struct streams_member *m = ss->members; m && !ss->s->failed; m = m->next) {
-        if (m->over || m->closed || !streams_lives(m))
-            continue;
-        if (!m->told && m->writer)
-            fail(m, "was never answered", NULL);
-        else if (m->told && m->writer)
-            check_writer(m);
-        else if (!m->writer)
-            check_reader(m);
-    }
 }
 
 void streams_free(struct streams *ss)
