@@ -61,6 +61,7 @@ struct ctx {
     struct list_node junk; /* records of feeds that no longer exist */
     struct work sweep;
     struct list_node removing;
+    flux_future_t *inherits; /* answered behind the requests that another instance has left */
     bool closing;
     unsigned ncauses;  /* requests for the causes of deaths: causes.c */
     unsigned nanswers; /* requests that wait for the notification of writers */

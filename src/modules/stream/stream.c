@@ -47,7 +47,9 @@
  * numbers and sends the numbers to writers and readers; it learns steps and epochs from the next
  * counts, and takes 0 as the first step of each group, and as the run.  Formats, pauses, limits,
  * attached transforms, changed policies and the states of switches are forgotten: a reader that
- * names a switch is off again.
+ * names a switch is off again.  No inherited request is refused for its option start: whether that
+ * was allowed depended on writers that may have left since then.  A writer that is away (away.c) is
+ * unknown until it asks again, and is then refused if another one has taken its rank.
  *
  * Failure: a client that disconnects, or whose broker is lost (event overlay.down), leaves all its
  * streams; the readers are notified which writer has left, and why.  One whose requests were on
@@ -224,6 +226,8 @@ static int write_starts(struct stream *s, const flux_msg_t *req, const struct st
     char buf[40];
     int rc = -1;
 
+    if (s->ctx->inherits) /* it writes already, and the stream may have changed since it joined */
+        return 0;
     if (begins_anew(in) && idset_test(s->joined, in->rank) && now)
         flux_respond_error(s->ctx->h, req, EBUSY,
                            "stream '%s' cannot begin anew: a writer of another rank still writes "
@@ -665,11 +669,29 @@ static void mod_fini(flux_t *h, void *arg)
     registry_fini(ctx);
     session_destroy(ctx->session);
     flux_future_destroy(ctx->events);
+    flux_future_destroy(ctx->inherits);
     away_fini(ctx);
     claims_destroy(ctx->claims);
     claims_destroy(ctx->definers);
     flux_handlers_remove(ctx->handlers);
     free(ctx);
+}
+
+static void inherited_cb(flux_future_t *f, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    ctx->inherits = NULL;
+    flux_future_destroy(f);
+}
+
+/* If another instance has left requests, learn when the last of them has come.  -1 with ENOMEM. */
+static int inherit(struct ctx *ctx)
+{
+    if (!flux_module_reloaded(ctx->h))
+        return 0;
+    ctx->inherits = flux_rpc(ctx->h, "stream.stats", NULL, FLUX_NODEID_ANY, 0);
+    return ctx->inherits ? flux_future_then(ctx->inherits, -1., inherited_cb, ctx) : -1;
 }
 
 static int mod_init(flux_t *h, int argc, char **argv, void **out, errmsg_t *err)
@@ -685,7 +707,7 @@ static int mod_init(flux_t *h, int argc, char **argv, void **out, errmsg_t *err)
         !(ctx->definers = claims_create()) ||
         !(ctx->handlers = flux_handlers_add(h, handlers, ctx)) ||
         !(ctx->session = session_create(h, &session_ops, ctx)) ||
-        !(ctx->events = flux_event_subscribe(h, "stream.switch"))) {
+        !(ctx->events = flux_event_subscribe(h, "stream.switch")) || inherit(ctx) < 0) {
         mod_fini(h, ctx);
         return errmsg_fail(err, ENOMEM, "out of memory");
     }

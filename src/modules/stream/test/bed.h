@@ -132,10 +132,13 @@ static inline void sent(struct fake *f, flux_msg_t *msg)
             json_decref(o);
         }
     }
+    if (flux_msg_type(msg) == FLUX_MSG_REQUEST && strcmp(flux_msg_topic(msg), "stream.stats") == 0)
+        fake_keep(f, flux_msg_incref(msg));
     flux_msg_destroy(msg);
 }
 
-static inline struct bed *bed_create(void)
+/* `reloaded`: it takes the place of another instance, which may have left requests. */
+static inline struct bed *bed_begin(bool reloaded)
 {
     struct bed *b = calloc(1, sizeof(*b));
     errmsg_t err;
@@ -147,8 +150,15 @@ static inline struct bed *bed_create(void)
     ck_assert_ptr_nonnull(b->f.r = flux_reactor_create_ops(&still_ops, &b->still));
     ck_assert_ptr_nonnull(b->f.h = flux_handle_create(&fake_nowait_ops, &b->f, b->f.r, 0, 4, 42));
     (void)fake_ops;
+    if (reloaded)
+        ck_assert_int_eq(flux_aux_set(b->f.h, "module::reloaded", b, NULL), 0);
     ck_assert_int_eq(flux_module_stream.init(b->f.h, 0, NULL, &b->ctx, &err), 0);
     return b;
+}
+
+static inline struct bed *bed_create(void)
+{
+    return bed_begin(false);
 }
 
 static inline void bed_free(struct bed *b)
@@ -156,6 +166,7 @@ static inline void bed_free(struct bed *b)
     flux_module_stream.fini(b->f.h, b->ctx);
     flux_close(b->f.h);
     flux_reactor_destroy(b->f.r);
+    fake_clear(&b->f);
     free(b->f.sent);
     for (size_t i = 0; i < PEERS_MAX; i++)
         hmap_destroy(b->peers[i].knows);
@@ -206,9 +217,9 @@ static inline struct peer *peer_new(struct bed *b, int kind, uint32_t client)
     return p;
 }
 
-/* A task of a job (0: none) joins as a writer. */
-static inline int write_task(struct bed *b, uint32_t client, const char *name, uint32_t rank,
-                             uint32_t size, uint64_t job)
+/* A task of a job (0: none) joins as a writer.  `launched`: its launcher has set rank and size. */
+static inline int write_launched(struct bed *b, uint32_t client, const char *name, uint32_t rank,
+                                 uint32_t size, uint64_t job, bool launched)
 {
     struct peer *p = peer_new(b, WRITER, client);
     char json[400];
@@ -216,9 +227,16 @@ static inline int write_task(struct bed *b, uint32_t client, const char *name, u
     p->rank = rank;
     snprintf(json, sizeof(json),
              "{\"name\":\"%s\",\"rank\":%u,\"size\":%u,\"host\":\"h\",\"place\":\"p\","
-             "\"address\":\"a%u\",\"far\":\"f\",\"key\":\"%s\",\"job\":%" PRIu64 ",\"task\":%u}",
-             name, rank, size, rank, KEY, job, rank);
+             "\"address\":\"a%u\",\"far\":\"f\",\"key\":\"%s\",\"job\":%" PRIu64 ",\"task\":%u,"
+             "\"launched\":%s}",
+             name, rank, size, rank, KEY, job, rank, launched ? "true" : "false");
     return ask_tag(b, "stream.write", client, FLUX_MSGF_STREAMING, json, b->tag);
+}
+
+static inline int write_task(struct bed *b, uint32_t client, const char *name, uint32_t rank,
+                             uint32_t size, uint64_t job)
+{
+    return write_launched(b, client, name, rank, size, job, false);
 }
 
 static inline int write_stream(struct bed *b, uint32_t client, const char *name, uint32_t rank,

@@ -238,6 +238,22 @@ START_TEST(late_tasks)
 }
 END_TEST
 
+/* A task that was launched does not join a stream that another job writes.  But what an instance of
+ * the module has admitted, since writers of other jobs were there, the next one does not refuse. */
+START_TEST(inherited)
+{
+    struct bed *b = bed_begin(true);
+
+    write_task(b, 1, "s", 0, 2, 7);
+    ck_assert_int_eq(write_launched(b, 2, "s", 1, 2, 8, true), 0);
+    ck_assert_uint_eq(b->f.nsent, 1);
+    fake_respond(&b->f, 0, 0, 0, "{\"streams\":1,\"writers\":2,\"readers\":0,\"opened\":2}");
+    write_task(b, 3, "t", 0, 2, 7);
+    ck_assert_int_eq(write_launched(b, 4, "t", 1, 2, 8, true), EEXIST);
+    bed_free(b);
+}
+END_TEST
+
 /* Count for the last writer of stream "s", which has `n` entries for a reader. */
 static int count_queue(struct bed *b, uint32_t client, uint64_t writer, uint64_t reader,
                        uint64_t queue, unsigned n)
@@ -377,5 +393,5 @@ END_TEST
 int main(void)
 {
     RUN_SUITE("stream module", formats, record_formats, format_shares, shares, epochs, late_tasks,
-              queues, needs);
+              inherited, queues, needs);
 }
