@@ -13,8 +13,10 @@
  *                        gets lost                           rank was lost, or AWAY_MAX seconds
  *                                                            have passed: removed
  *
- * A member that is away while its stream is removed cannot be notified of that.  Its request is
- * kept as that of a member would be, and when it comes again, it is answered with the removal.
+ * A member that is away while its stream is removed cannot be notified of that.  Nor can one whose
+ * way is broken already while the news of that is still to come.  So the request of each member of
+ * a stream that is removed is kept for AWAY_MAX seconds, and if it comes again, it is answered with
+ * the removal.
  *
  * Invariants:
  *  1. ctx.away holds the members that are away, and the requests of those that were, in the order
@@ -23,7 +25,8 @@
  * Failure: a notice that a client has ended, and that was on its way through the dead broker, is
  * lost.  Its members are removed after AWAY_MAX seconds.  A process that does not look for messages
  * during this time is removed as well, and joins again when it does.  A removal that there is no
- * memory to keep is forgotten: the member joins a stream without writers.
+ * memory to keep is forgotten: the member joins a stream without writers.  So does one whose way
+ * breaks while its stream is removed if REMOVED_MAX others are kept already.
  */
 #include "config.h"
 #include <errno.h>
@@ -35,9 +38,10 @@
 #include "registry.h"
 
 #define AWAY_MAX 60.
+#define REMOVED_MAX 4096 /* requests kept of removed streams, beside those of members away */
 #define REMOVED "stream '%s' was removed"
 
-/* A member that was away when its stream was removed. */
+/* A member of a stream that was removed. */
 struct removed {
     struct away away;
     struct ctx *ctx;
@@ -78,6 +82,8 @@ static void wait_back(struct ctx *ctx, struct away *a)
     a->lost = true;
     a->until = flux_now(ctx->h) + AWAY_MAX;
     list_append(&ctx->away, &a->node);
+    if (!flux_watcher_active(ctx->away_timer))
+        flux_timer_start(ctx->away_timer, AWAY_MAX, 0.);
 }
 
 /* The brokers that are left on the way keep the request until it is answered. */
@@ -94,8 +100,6 @@ static void leave(struct claim *c, void *arg)
 void away_sender(struct ctx *ctx, const flux_msg_t *msg)
 {
     claims_each(ctx->claims, msg, leave, ctx);
-    if (!list_empty(&ctx->away) && !flux_watcher_active(ctx->away_timer))
-        flux_timer_start(ctx->away_timer, AWAY_MAX, 0.);
 }
 
 int away_join(struct ctx *ctx, struct away *a, const flux_msg_t *req,
@@ -146,6 +150,7 @@ void away_over(struct ctx *ctx, struct away *a)
 
 static void removed_free(struct removed *r)
 {
+    r->ctx->nremoved--;
     away_over(r->ctx, &r->away);
     free(r);
 }
@@ -160,9 +165,10 @@ void away_remove(struct ctx *ctx, struct away *a, const char *name)
     struct removed *r;
 
     away_answer(ctx, a, ECANCELED, REMOVED, name);
-    if (!a->lost || !(r = calloc(1, sizeof(*r))))
+    if ((!a->lost && ctx->nremoved >= REMOVED_MAX) || !(r = calloc(1, sizeof(*r))))
         return;
     r->ctx = ctx;
+    ctx->nremoved++;
     if (away_join(ctx, &r->away, a->req, forgotten) < 0)
         removed_free(r);
     else
@@ -187,7 +193,7 @@ bool away_removed(struct ctx *ctx, const flux_msg_t *req, const char *name)
 {
     struct came m = {flux_msg_json(req), NULL};
 
-    if (!list_empty(&ctx->away))
+    if (ctx->nremoved > 0)
         claims_each(ctx->claims, req, match, &m);
     if (!m.found)
         return false;

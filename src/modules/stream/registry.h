@@ -42,7 +42,8 @@ struct ctx {
     flux_handlers_t *handlers;
     session_t *session;
     struct claims *claims; /* of struct away */
-    struct list_node away; /* writers and readers that cannot be reached */
+    struct list_node away; /* writers and readers that cannot be reached, */
+    unsigned nremoved;     /* and the requests of those whose streams were removed, which may be */
     flux_watcher_t *away_timer;
     struct claims *definers; /* the clients that have defined formats: formats.c */
     hmap_t *streams;         /* streams by name */
@@ -225,7 +226,7 @@ int away_renew(struct ctx *ctx, struct away *a, const flux_msg_t *req);
 /* Answer the request with an error, as the member leaves. */
 void away_answer(struct ctx *ctx, struct away *a, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-/* The stream of a member is removed: answer its request, or when it comes again. */
+/* The stream of a member is removed: answer its request, and once more if it comes again. */
 void away_remove(struct ctx *ctx, struct away *a, const char *name);
 /* Answer a request that comes again after its stream was removed.  Returns false for any other. */
 bool away_removed(struct ctx *ctx, const flux_msg_t *req, const char *name);

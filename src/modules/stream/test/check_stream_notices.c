@@ -410,6 +410,28 @@ START_TEST(away_removed)
 }
 END_TEST
 
+/* A stream is removed while the way to a writer and a reader is broken, which nobody has noticed
+ * yet: that they were told of it is lost. */
+START_TEST(removed_unheard)
+{
+    struct bed *b = bed_create();
+    uint32_t reader;
+
+    ck_assert_int_eq(write_stream(b, 1, "s", 0, 1), 0);
+    read_stream(b, 2, "s", "");
+    reader = b->tag;
+    settle(b);
+    ck_assert_int_eq(ask(b, "stream.remove", 9, 0, "{\"name\":\"s\"}"), -1);
+    settle(b);
+    lose_way(b, 1);
+    lose_way(b, 2);
+    ck_assert_int_eq(write_stream(b, 3, "s", 0, 2), 0);
+    ck_assert_int_eq(write_stream(b, 1, "s", 0, 1), ECANCELED);
+    ck_assert_int_eq(read_again(b, 2, "s", reader, "h"), ECANCELED);
+    bed_free(b);
+}
+END_TEST
+
 START_TEST(chance)
 {
     for (unsigned run = 0; run < suite_runs(16); run++) {
@@ -429,5 +451,5 @@ END_TEST
 int main(void)
 {
     RUN_SUITE("stream notices", attached, attached_all, many_writers, many_readers, list_meanwhile,
-              away, away_removed, chance);
+              away, away_removed, removed_unheard, chance);
 }
