@@ -94,6 +94,12 @@ static const struct {
     {"wrong-pause", PLANT_WRONG_PAUSE, &scenario_streams},
     {"old-step", PLANT_OLD_STEP, &scenario_streams},
     {"wrong-key", PLANT_WRONG_KEY, &scenario_streams},
+    {"old-epoch", PLANT_OLD_EPOCH, &scenario_streams},
+    {"old-run", PLANT_OLD_RUN, &scenario_streams},
+    {"wrong-size", PLANT_WRONG_SIZE, &scenario_streams},
+    {"double-leave", PLANT_DOUBLE_LEAVE, &scenario_streams},
+    {"wrong-stays", PLANT_WRONG_STAYS, &scenario_streams},
+    {"lost-removal", PLANT_LOST_REMOVAL, &scenario_streams},
     {"early", PLANT_EARLY, &scenario_disk},
     {"lies", PLANT_LIES, &scenario_disk},
 };
@@ -298,7 +304,8 @@ static int usage(FILE *f)
         "      no-dependency, no-limit, lost-twice; with --scenario=commit commit-twice; with\n"
         "      --scenario=heal event-twice, answer-twice, forget, lying, boasting, stale, zombie;\n"
         "      with --scenario=streams lost-join, double-join, lost-leave, lost-demand,\n"
-        "      wrong-pause, old-step, wrong-key; with --scenario=disk early, lies\n"
+        "      wrong-pause, old-step, wrong-key, old-epoch, old-run, wrong-size, double-leave,\n"
+        "      wrong-stays, lost-removal; with --scenario=disk early, lies\n"
         "Scenarios:\n",
         f);
     for (size_t i = 0; scenarios[i]; i++)

@@ -99,6 +99,49 @@ static bool wrong_key(sim_t *s, json_t *writers)
     return json_object_set_new(first, "key", json_sprintf("%s%.8s", key + 8, key)) == 0;
 }
 
+/* Every other epoch is not raised. */
+static bool old_epoch(json_t *m)
+{
+    json_t *epoch = json_object_get(m, "epoch");
+    json_int_t n = json_integer_value(epoch);
+
+    return n > 1 && json_integer_set(epoch, (n + 1) / 2) == 0;
+}
+
+static bool old_run(json_t *m)
+{
+    json_t *run = json_object_get(m, "run");
+
+    return json_integer_value(run) > 0 && json_integer_set(run, 0) == 0;
+}
+
+static bool of_each(json_t *writers, bool (*change)(json_t *m))
+{
+    bool changed = false;
+    json_t *w;
+    size_t i;
+
+    json_array_foreach(writers, i, w)
+    {
+        changed |= change(w);
+    }
+    return changed;
+}
+
+static bool wrong_number(sim_t *s, json_t *m, const char *name, int by)
+{
+    json_t *n = json_object_get(m, name);
+
+    return json_integer_value(n) > 0 && rng_chance(&s->rng, 0.2) &&
+           json_integer_set(n, json_integer_value(n) + by) == 0;
+}
+
+/* The request differs whenever it comes, so nobody who was away is known by it. */
+static bool unknown(sim_t *s, json_t *m, const char *name)
+{
+    return json_object_set_new(m, name, json_integer(rng_below(&s->rng, UINT32_MAX))) == 0;
+}
+
 static bool change(const struct sim_ep *e, const flux_msg_t *msg, json_t *m)
 {
     sim_t *s = e->broker->sim;
@@ -130,6 +173,20 @@ static bool change(const struct sim_ep *e, const flux_msg_t *msg, json_t *m)
         return written && wrong_pause(s, m);
     case PLANT_OLD_STEP:
         return written && old_step(s, m);
+    case PLANT_OLD_EPOCH:
+        return (written && old_epoch(m)) ||
+               (read && of_each(json_object_get(m, "writers"), old_epoch));
+    case PLANT_OLD_RUN:
+        return read && of_each(json_object_get(m, "writers"), old_run);
+    case PLANT_WRONG_SIZE:
+        return read && wrong_number(s, m, "size", 1);
+    case PLANT_DOUBLE_LEAVE:
+        return read && doubled(s, json_object_get(m, "gone"));
+    case PLANT_WRONG_STAYS:
+        return written && wrong_number(s, m, "stays", -1);
+    case PLANT_LOST_REMOVAL:
+        return (is(e, msg, "stream", FLUX_MSG_REQUEST, "stream.write") && unknown(s, m, "task")) ||
+               (is(e, msg, "stream", FLUX_MSG_REQUEST, "stream.read") && unknown(s, m, "job"));
     default:
         return false;
     }

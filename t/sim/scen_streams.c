@@ -2,12 +2,13 @@
  *
  * They join, leave and die; streams are paused, throttled, removed, policies and switches are
  * changed, the module is reloaded, brokers and links fail, and brokers return.  The data of streams
- * do not pass the session, so there are none.  Some readers are members of a group that stay: then
- * writers count what the group needs of them, and those that take their places must not begin above
- * it.  What everybody must be told is in streams_member.c,
- * and what they must know in the end in streams_proof.c;
- * when nothing happens any more, everybody must know what is, a place that nobody has can be taken,
- * and when all have left, nothing is kept.
+ * do not pass the session, so there are none.  Writers take the places of others, some of them as
+ * soon as these have left; they continue the stream, or begin it anew; when no writer is there, the
+ * next group may be of another size.  Some readers stay, and some of these are members of a group:
+ * then writers count what the group needs of them, and those that take their places must not begin
+ * above it.  What everybody must be told is in streams_member.c, and what they must know in the end
+ * in streams_proof.c; when nothing happens any more, everybody must know what is, a place that
+ * nobody has can be taken, and when all have left, nothing is kept.
  */
 #include "config.h"
 #include <errno.h>
@@ -53,11 +54,18 @@ static struct streams_member *any(struct streams *ss, bool writer)
     uint32_t n = 0;
 
     for (struct streams_member *m = ss->members; m; m = m->next) {
-        if (m->writer == writer && streams_in(m) && m->client != ss->controller &&
+        if (m->writer == writer && streams_in(m) && !m->away && m->client != ss->controller &&
             rng_below(&ss->s->rng, ++n) == 0)
             found = m;
     }
     return found;
+}
+
+static const char *start(struct streams *ss)
+{
+    static const char *const starts[] = {"append", "append", "anew", ""};
+
+    return starts[rng_below(&ss->s->rng, sizeof(starts) / sizeof(starts[0]))];
 }
 
 static bool taken(const struct streams *ss, unsigned stream, uint32_t rank)
@@ -70,30 +78,64 @@ static bool taken(const struct streams *ss, unsigned stream, uint32_t rank)
     return false;
 }
 
+static bool written(const struct streams *ss, unsigned stream)
+{
+    for (uint32_t rank = 0; rank < ss->size[stream]; rank++) {
+        if (taken(ss, stream, rank))
+            return true;
+    }
+    return false;
+}
+
+/* The next group is of any size. */
+static void resize(struct streams *ss, unsigned stream)
+{
+    ss->size[stream] = rng_range(&ss->s->rng, 1, STREAMS_RANKS);
+    memset(ss->most[stream], 0, sizeof(ss->most[stream]));
+}
+
 static void join(struct streams *ss, bool writer)
 {
     sim_t *s = ss->s;
     unsigned stream = rng_below(&s->rng, STREAMS);
-    uint32_t rank = rng_below(&s->rng, ss->size[stream]);
+    uint32_t rank;
 
+    if (writer && !written(ss, stream) && rng_chance(&s->rng, 0.3))
+        resize(ss, stream);
+    rank = rng_below(&s->rng, ss->size[stream]);
     if (!writer)
         streams_read(ss, client_for(ss, stream), stream);
     else if (!taken(ss, stream, rank) || rng_chance(&s->rng, 0.1))
-        streams_write(ss, client_for(ss, stream), stream, rank);
+        streams_write(ss, client_for(ss, stream), stream, rank, start(ss));
 }
 
-static void leave(struct streams *ss, bool writer)
+static void end(struct streams *ss, struct streams_member *m)
 {
-    struct streams_member *m = any(ss, writer);
-
-    if (!m)
-        return;
     if (rng_chance(&ss->s->rng, 0.5)) {
         streams_close(m);
     } else {
         sim_trace_add(ss->s, 12, m->serial);
         sim_client_remove(m->client);
     }
+}
+
+static void leave(struct streams *ss, bool writer)
+{
+    struct streams_member *m = any(ss, writer);
+
+    if (m)
+        end(ss, m);
+}
+
+/* The next writer of a rank comes at once. */
+static void replace(struct streams *ss)
+{
+    struct streams_member *w = any(ss, true);
+
+    if (!w)
+        return;
+    end(ss, w);
+    streams_write(ss, w->closed ? w->client : client_new(ss), w->stream, w->rank, start(ss));
 }
 
 /* --- control --- */
@@ -107,6 +149,7 @@ struct change {
     bool on;
     double limit;
     const char *policy;
+    int64_t asked;
 };
 
 static void changed_cb(flux_future_t *f, void *arg)
@@ -141,7 +184,7 @@ static struct change *change_new(struct streams *ss, unsigned stream, void (*don
 {
     struct change *c = sim_alloc(ss->s, sizeof(*c));
 
-    *c = (struct change){.ss = ss, .stream = stream, .done = done};
+    *c = (struct change){.ss = ss, .stream = stream, .done = done, .asked = sim_now(ss->s)};
     return c;
 }
 
@@ -190,7 +233,20 @@ static void set_policy(struct streams *ss, struct streams_member *r)
 
 static void remove_done(struct change *c)
 {
-    (void)c;
+    for (struct streams_member *m = c->ss->members; m; m = m->next) {
+        if (m->stream == c->stream && streams_in(m) && m->heard < c->asked)
+            m->removed = true;
+    }
+}
+
+/* A stream with a member that is away, or any. */
+static unsigned to_remove(struct streams *ss)
+{
+    for (struct streams_member *m = ss->members; m; m = m->next) {
+        if (m->away && streams_in(m) && !ss->anchored[m->stream])
+            return m->stream;
+    }
+    return rng_below(&ss->s->rng, STREAMS);
 }
 
 static void remove_stream(struct streams *ss, unsigned stream)
@@ -249,7 +305,8 @@ static void control(struct streams *ss)
             turn(ss, rng_below(&ss->s->rng, STREAMS_SWITCHES));
         break;
     default:
-        if (!ss->control[stream] && !ss->anchored[stream] && rng_chance(&ss->s->rng, 0.2))
+        stream = to_remove(ss);
+        if (!ss->control[stream] && !ss->anchored[stream] && rng_chance(&ss->s->rng, 0.5))
             remove_stream(ss, stream);
     }
 }
@@ -281,8 +338,10 @@ static void act(void *arg, void *data)
         there += streams_in(m);
     if (what < 50 && there < MEMBERS_MAX)
         join(ss, what < 30);
-    else if (what < 70)
-        leave(ss, what < 62);
+    else if (what < 66)
+        leave(ss, what < 60);
+    else if (what < 72)
+        replace(ss);
     else if (what < 85)
         control(ss);
     else if (any(ss, what < 95))
@@ -336,7 +395,7 @@ static void take_all(struct streams *ss)
             struct streams_member *w = NULL;
 
             if (!taken(ss, i, rank))
-                w = streams_write(ss, sim_client_add(ss->s, 0, "last"), i, rank);
+                w = streams_write(ss, sim_client_add(ss->s, 0, "last"), i, rank, "append");
             if (w)
                 sim_run_for(ss->s, 10 * SIM_MS + sim_max_delay(ss->s));
             if (w && !w->told)

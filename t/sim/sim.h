@@ -47,13 +47,19 @@ enum sim_plant {
     PLANT_COMMIT_TWICE,  /* a commit that is sent again has no number */
     PLANT_LOST_TWICE,    /* the end of a job is on record twice */
     /* What the module `stream` says: */
-    PLANT_LOST_JOIN,   /* a reader is not told of a writer */
-    PLANT_DOUBLE_JOIN, /* or twice */
-    PLANT_LOST_LEAVE,  /* it is not told that one has left */
-    PLANT_LOST_DEMAND, /* a writer is not told what a reader wants */
-    PLANT_WRONG_PAUSE, /* it is told the opposite of what its stream is */
-    PLANT_OLD_STEP,    /* it is told a step that was before */
-    PLANT_WRONG_KEY,   /* a reader is told what admits somebody else */
+    PLANT_LOST_JOIN,    /* a reader is not told of a writer */
+    PLANT_DOUBLE_JOIN,  /* or twice */
+    PLANT_LOST_LEAVE,   /* it is not told that one has left */
+    PLANT_LOST_DEMAND,  /* a writer is not told what a reader wants */
+    PLANT_WRONG_PAUSE,  /* it is told the opposite of what its stream is */
+    PLANT_OLD_STEP,     /* it is told a step that was before */
+    PLANT_WRONG_KEY,    /* a reader is told what admits somebody else */
+    PLANT_OLD_EPOCH,    /* an epoch is not raised when a rank joins again */
+    PLANT_OLD_RUN,      /* readers are not told that a run has begun, */
+    PLANT_WRONG_SIZE,   /* or how many writers there are */
+    PLANT_DOUBLE_LEAVE, /* they are told twice that a writer has left */
+    PLANT_WRONG_STAYS,  /* a reader that stays is counted twice when it leaves */
+    PLANT_LOST_REMOVAL, /* one that was away is not told that its stream was removed */
     /* In what brokers say while they heal (plant_heal.c, zombie.c). */
     PLANT_EVENT_TWICE,  /* an event is repeated below a broker that has moved */
     PLANT_ANSWER_TWICE, /* a request is answered twice */

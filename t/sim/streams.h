@@ -21,21 +21,36 @@ struct streams_member {
     unsigned stream;
     bool writer;
     bool told;     /* a response has come, */
-    bool answered; /* ... to the request as it was sent last */
+    int64_t heard; /* that one at this time, */
+    bool answered; /* ... and one to the request as it was sent last */
     char *request; /* its payload */
+    bool away;     /* it has to ask again, and has not done so yet */
     bool closed;   /* it has canceled its request */
-    bool over;     /* its request was ended */
+    bool over;     /* its request was ended, */
+    bool refused;  /* ... by the module, before it was there */
+    bool removed;  /* its stream was removed: it has to learn that */
     bool far;      /* it is in another place than most */
     int64_t asked; /* when the request was sent */
     int64_t ended; /* when it was found to be over; 0: not yet */
 
     /* A writer. */
     uint32_t rank;
+    uint32_t size;
+    uint64_t job;
+    bool launched;
+    const char *start;
+    bool alone; /* no other writer was there when it joined */
     uint64_t id;
+    uint64_t epoch;
+    uint64_t run;   /* as the first reader was told that was told of it */
+    bool named;     /* there is such a reader */
+    uint64_t begin; /* the step that it has begun with */
     uint64_t step;
-    uint64_t need;  /* the first that a group needs of it */
-    bool counting;  /* a count is not answered yet */
-    uint64_t floor; /* the step that it begins with is at least this one */
+    uint64_t need;    /* the first that a group needs of it */
+    uint64_t counted; /* the step that was counted and answered */
+    bool counting;    /* a count is not answered yet */
+    uint32_t nstays;  /* readers that stay, as it was told last, */
+    uint32_t nshares; /* and of those of them that are members of groups */
     char key[65];
     bool paused;
     double limit;
@@ -45,7 +60,9 @@ struct streams_member {
     uint64_t number;
     const char *policy; /* that was set last, and is known to the module */
     const char *joined; /* policy when it joined */
-    bool shares;        /* it is a member of a group, and stays */
+    bool stay;          /* it waits for the next writers */
+    bool shares;        /* it stays, and is a member of a group */
+    uint64_t in_run;    /* of the last writer that joined */
     unsigned onoff;     /* number of its switch, plus 1; 0: none */
     bool off;           /* as it was told last: it is told together with writers */
     uint64_t last;      /* number of the last writer that joined */
@@ -63,8 +80,10 @@ struct streams_demand {
 struct streams_seen {
     struct streams_member *w;
     uint64_t number;
-    unsigned told; /* how many writers the reader was told of, this one included */
-    bool off;      /* what the reader says of itself when it connects to the writer */
+    unsigned told;   /* how many writers the reader was told of, this one included */
+    bool off;        /* what the reader says of itself when it connects to the writer */
+    uint64_t epoch;  /* of the writer, */
+    uint64_t beside; /* and the last of those that have joined while it was there; 0: none has */
     bool gone;
     bool more;  /* it will be told why once more */
     bool again; /* the reader has asked again, and was not told of it since then */
@@ -75,7 +94,7 @@ struct streams {
     struct sim_ep *controller; /* at the root, which does not die */
     struct streams_member *members;
     unsigned nmembers;
-    uint32_t size[STREAMS]; /* writers of each stream */
+    uint32_t size[STREAMS]; /* writers of the group that writes each stream, or of the next one */
     bool anchored[STREAMS]; /* a reader that never leaves keeps it, */
     bool shared[STREAMS];   /* which is a member of a group, and stays; */
     bool shares[STREAMS];   /* another one has been that */
@@ -85,8 +104,6 @@ struct streams {
     double limit[STREAMS];
     bool on[STREAMS_SWITCHES];
     bool turning;
-    uint64_t counted[STREAMS]
-                    [STREAMS_RANKS];       /* step after the last that was counted and answered */
     uint64_t most[STREAMS][STREAMS_RANKS]; /* with which the next writer has to begin at most, if
                                             * the stream is shared, plus 1; 0: with any */
     hmap_t *epochs;                        /* stream, rank and epoch that were given */
@@ -105,7 +122,7 @@ bool streams_lives(const struct streams_member *m);
 int64_t streams_grace(const sim_t *s);
 /* Send the request; NULL after sim_fail(). */
 struct streams_member *streams_write(struct streams *ss, struct sim_ep *client, unsigned stream,
-                                     uint32_t rank);
+                                     uint32_t rank, const char *start);
 struct streams_member *streams_read(struct streams *ss, struct sim_ep *client, unsigned stream);
 /* Cancel the request. */
 void streams_close(struct streams_member *m);

@@ -2,25 +2,30 @@
  *
  * They send the requests that libstream sends, and read the responses.  What holds:
  *
- *  1. A reader is told once that a writer has joined, with its address and what admits this reader
- *     to it, and once that it has left, and why; writers in the order in which they joined, and the
- *     next writer of a rank only after the former one has left.
+ *  1. A reader is told once that a writer has joined, with its address and what admits this
+ *     reader to it, and once that it has left, and why; writers in the order in which they
+ *     joined, and the next writer of a rank only after the former one has left.  Writers that
+ *     are there at the same time are of one size and of one run, and no run comes after a later
+ *     one.
  *  2. If it is said that more may follow about a writer that has left, that follows.
  *  3. In the end every reader knows those writers that are there, and no other; every writer knows
- *     the policy and the switch of each reader, the pause and the limit of its stream.
- *  4. No writer begins with a step that one of its rank had counted before, and no rank is given an
- *     epoch twice, as long as the stream exists.  If members of groups stay, a writer begins at
- *     most with the step that the one before it had counted as needed by them, and in the end knows
- *     them all.
+ *     the policy and the switch of each reader, the pause and the limit of its stream, and how many
+ *     readers stay.
+ *  4. No writer begins with a step that one of its rank had counted before in this run, and no rank
+ *     is given an epoch twice, or one in which it was there when that began, as long as the stream
+ *     exists.  A writer that begins anew when no other one is there begins a run, with step 0, and
+ *     nobody else does.  If members of groups stay, no run begins; a writer begins at most with the
+ *     step that the one before it had counted as needed by them, and in the end knows them all.
  *  5. A request is refused only for what really stands in its way.
+ *  6. Whoever was there when its stream was removed learns that, whatever had failed by then.
  *
- * One whose request has ended because a broker on its way was lost sends it again, as libstream
- * does, and is told everything once more.  What a reader is not told again has left meanwhile: of
- * that, its connection to the writer tells it.
+ * One whose request has ended because a broker on its way was lost sends it again some time later,
+ * as libstream does when it next looks for messages, and is told everything once more.  What a
+ * reader is not told again has left meanwhile: of that, its connection to the writer tells it.
  *
  * An instance of the module that takes the place of another one gives new numbers, and does not
- * know who has left before it had their requests: after that, 1 and 3 are checked only as far as it
- * can know.
+ * know who has left before it had their requests, nor who is away until it asks again: after that,
+ * 1 and 3 to 5 are checked only as far as it can know.
  */
 #include "config.h"
 #include <errno.h>
@@ -32,6 +37,8 @@
 #include "libstream/far_key.h"
 #include "libutil/hex.h"
 #include "streams.h"
+
+#define AWAY SIM_S /* at most, until a request is sent again */
 
 static const char *const names[STREAMS] = {"heat", "atoms", "bonds", "x", "a.very.long.name"};
 static const char *const policies[] = {"block", "drop-oldest", "drop-newest", "latest", "sample:3"};
@@ -96,16 +103,51 @@ void streams_note(struct streams *ss)
 
 /* --- the ends of requests --- */
 
-/* Is, or was until a moment ago, another writer of this rank there, or about to be? */
-static bool contested(const struct streams_member *w)
+/* Was a writer of the stream of another job? */
+static bool others(const struct streams_member *w)
 {
-    const struct streams *ss = w->ss;
+    for (const struct streams_member *m = w->ss->members; m; m = m->next) {
+        if (m->writer && m->stream == w->stream && m->job != w->job)
+            return true;
+    }
+    return false;
+}
 
-    for (struct streams_member *m = ss->members; m; m = m->next) {
-        if (m == w || !m->writer || m->stream != w->stream || m->rank != w->rank)
-            continue;
-        note_end(m);
-        if (m->ended == 0 || m->ended + streams_grace(ss->s) >= w->asked)
+/* Is another member of the stream, that is there or about to be, a reason for this error? */
+static bool hinders(const struct streams_member *m, const struct streams_member *w, int errnum)
+{
+    bool foreign = !*w->start && (m->writer ? w->launched && m->job != w->job : m->stay);
+
+    switch (errnum) {
+    case EEXIST:
+        return (m->writer && m->rank == w->rank) || (foreign && others(w));
+    case EBUSY:
+        return strcmp(w->start, "anew") == 0 && (m->writer || m->shares);
+    case EINVAL:
+        return m->writer && m->size != w->size;
+    default:
+        return false;
+    }
+}
+
+/* Is another member of the stream there, or was it until a moment ago, or will it be? */
+static bool beside(struct streams_member *m, const struct streams_member *w)
+{
+    const sim_t *s = w->ss->s;
+
+    if (m == w || m->stream != w->stream)
+        return false;
+    note_end(m);
+    /* What a client does, arrives in this order. */
+    if (m->closed && m->client == w->client && m->ended <= w->asked && s->faults == 0)
+        return false;
+    return m->ended == 0 || m->ended + streams_grace(s) >= w->asked;
+}
+
+static bool hindered(const struct streams_member *w, int errnum)
+{
+    for (struct streams_member *m = w->ss->members; m; m = m->next) {
+        if (beside(m, w) && hinders(m, w, errnum))
             return true;
     }
     return false;
@@ -113,15 +155,16 @@ static bool contested(const struct streams_member *w)
 
 static bool ask(struct streams_member *m);
 
-/* Send the request again if a broker on its way was lost.  Returns whether that was so. */
-static bool asks_again(struct streams_member *m, int errnum)
+/* Send the request again. */
+static void ask_again(void *arg, void *data)
 {
+    struct streams_member *m = data;
     size_t pos = 0;
     void *val;
 
-    if (errnum != EHOSTUNREACH || !m->answered || m->ss->s->faults == 0)
-        return false;
-    flux_future_destroy(m->f);
+    m->away = false;
+    if (m->client->gone)
+        return;
     while (m->seen && hmap_next(m->seen, &pos, NULL, NULL, &val)) {
         struct streams_seen *seen = val;
 
@@ -133,7 +176,21 @@ static bool asks_again(struct streams_member *m, int errnum)
         hmap_destroy(m->demands);
         m->demands = hmap_create_u64(free);
     }
-    return ask(m);
+    (void)ask(m);
+}
+
+/* Was a broker on the way of the request lost?  Then it is sent again. */
+static bool asks_again(struct streams_member *m, int errnum)
+{
+    sim_t *s = m->ss->s;
+
+    if (errnum != EHOSTUNREACH || !m->answered || s->faults == 0)
+        return false;
+    flux_future_destroy(m->f);
+    m->f = NULL;
+    m->away = true;
+    sim_at(s, sim_now(s) + (int64_t)(rng_real(&s->rng) * (double)AWAY), ask_again, m->ss, m);
+    return true;
 }
 
 static void request_ended(struct streams_member *m, int errnum)
@@ -145,16 +202,17 @@ static void request_ended(struct streams_member *m, int errnum)
         return;
     if (errnum == ECANCELED)
         excused = ss->removed[m->stream] > 0;
-    else if (errnum == EEXIST)
-        excused = m->writer && !m->told && contested(m);
     else if (errnum == EHOSTUNREACH)
         excused = ss->s->faults > 0;
+    else if (m->writer && (!m->told || (ss->reloads > 0 && !m->answered)))
+        excused = hindered(m, errnum);
     m->over = true;
+    m->refused = !m->told && errnum != EHOSTUNREACH && errnum != ECANCELED;
     note_end(m);
     if (!excused) {
-        char text[100];
+        char text[400];
 
-        snprintf(text, sizeof(text), "was refused, or ended: %s", strerror(errnum));
+        snprintf(text, sizeof(text), "was refused, or ended: %s", flux_future_error(m->f));
         streams_fail(m, text, NULL);
     }
     flux_future_destroy(m->f);
@@ -182,11 +240,13 @@ static void writer_begins(struct streams_member *w, const struct stream_written 
     uint64_t given = (uint64_t)w->stream << 48 | (uint64_t)w->rank << 40 | out->epoch;
     uint64_t *most = &ss->most[w->stream][w->rank];
 
-    w->step = w->need = out->step;
-    if (!ss->anchored[w->stream] || ss->reloads || ss->removed[w->stream])
+    w->begin = w->step = w->need = out->step;
+    w->heard = sim_now(ss->s);
+    w->alone = true;
+    for (struct streams_member *m = ss->members; m; m = m->next)
+        w->alone = w->alone && !(m->writer && beside(m, w));
+    if (!ss->anchored[w->stream] || ss->reloads)
         return;
-    if (w->step < w->floor && !ss->shared[w->stream] && !ss->shares[w->stream])
-        streams_fail(w, "begins with a step that its rank had counted before", NULL);
     if (ss->shared[w->stream] && *most > 0 && w->step >= *most)
         streams_fail(w, "begins above a step that a group may need of its rank", NULL);
     *most = w->step + 1;
@@ -209,15 +269,19 @@ static void written_cb(flux_future_t *f, void *arg)
     }
     if (!w->told)
         writer_begins(w, &out);
-    /* One that could not be reached while its stream was removed begins another one. */
-    if (w->id != out.writer && w->told && !w->ss->reloads && !w->ss->removed[w->stream])
+    if (w->id != out.writer && w->told && !w->ss->reloads)
         streams_fail(w, "was given another number", NULL);
+    if (w->epoch != out.epoch && w->epoch > 0 && !w->ss->reloads)
+        streams_fail(w, "was given another epoch than a reader was told", NULL);
     if (w->id != out.writer) { /* what another instance has said is void */
         hmap_destroy(w->demands);
         w->demands = hmap_create_u64(free);
     }
     w->told = w->answered = true;
     w->id = out.writer;
+    w->epoch = out.epoch;
+    w->nstays = out.stays;
+    w->nshares = out.shares;
     w->paused = out.paused;
     w->limit = out.limit;
     json_array_foreach(out.gone, i, item)
@@ -274,42 +338,80 @@ static bool admits(const struct streams_member *r, const struct streams_member *
     return in->far && in->reader == r->number && strcmp(in->key, digits) == 0;
 }
 
+/* Another writer has joined: a former one of its rank has left, and others that are there are of
+ * the same run. */
+static void take_beside(struct streams_member *r, const struct streams_member *w,
+                        const struct stream_member *in)
+{
+    size_t pos = 0;
+    void *val;
+
+    if (in->run < r->in_run)
+        streams_fail(r, "was told of an earlier run than before by", w);
+    while (hmap_next(r->seen, &pos, NULL, NULL, &val)) {
+        struct streams_seen *former = val;
+        bool there = !former->gone && !former->again;
+
+        if (former->w->rank == w->rank && there)
+            streams_fail(r, "was told of a second writer of a rank:", w);
+        if (former->w->rank == w->rank &&
+            (in->epoch <= former->epoch || in->epoch <= former->beside))
+            streams_fail(r, "was told of an epoch in which another one of its rank was there:", w);
+        if (there && former->w->run != in->run)
+            streams_fail(r, "was told of another run than that of those who are there:", w);
+        if (there && former->beside < in->epoch)
+            former->beside = in->epoch;
+    }
+}
+
+/* It is the same for every reader, and for the writer. */
+static void take_run(const struct streams_member *r, struct streams_member *w,
+                     const struct stream_member *in)
+{
+    bool same = !w->named || w->run == in->run;
+
+    if (!r->ss->reloads && (!same || (w->epoch > 0 && w->epoch != in->epoch)))
+        streams_fail(r, "was told of another run or epoch than others were:", w);
+    w->run = in->run;
+    w->named = true;
+    if (w->epoch == 0)
+        w->epoch = in->epoch;
+}
+
 /* A writer has joined. */
-static void take_writer(struct streams_member *r, const struct stream_member *in)
+static void take_writer(struct streams_member *r, const struct stream_member *in, uint32_t size)
 {
     struct streams_member *w = writer_by_address(r, in->address);
     struct streams_seen *seen;
-    size_t pos = 0;
-    void *val;
 
     if (!w || in->rank != w->rank) {
         streams_fail(r, "was told of a writer that there is not", w);
         return;
     }
+    if (size != w->size)
+        streams_fail(r, "was told another number of writers than that of", w);
     if (!admits(r, w, in))
         streams_fail(r, "is not admitted by what it was told of", w);
+    take_run(r, w, in);
     seen = hmap_get_u64(r->seen, w->serial);
     if (seen && seen->again && seen->number == in->writer) {
         seen->again = false;
         r->last = in->writer;
         return;
     }
-    if (!r->ss->reloads && (seen || in->writer <= r->last) &&
-        !(seen && seen->number != in->writer && r->ss->removed[r->stream]))
+    if (!r->ss->reloads && (seen || in->writer <= r->last))
         streams_fail(r, seen ? "was told twice of" : "was told late of", w);
     r->last = in->writer;
-    while (!r->ss->reloads && hmap_next(r->seen, &pos, NULL, NULL, &val)) {
-        const struct streams_seen *former = val;
-
-        if (former->w->rank == w->rank && !former->gone && !former->again)
-            streams_fail(r, "was told of a second writer of a rank:", w);
-    }
+    if (!r->ss->reloads)
+        take_beside(r, w, in);
+    r->in_run = in->run;
     if (!seen && (seen = calloc(1, sizeof(*seen))) && hmap_put_u64(r->seen, w->serial, seen) < 0) {
         free(seen);
         seen = NULL;
     }
     if (seen)
-        *seen = (struct streams_seen){w, in->writer, ++r->ntold, r->off, false, false, false};
+        *seen = (struct streams_seen){
+            .w = w, .number = in->writer, .told = ++r->ntold, .off = r->off, .epoch = in->epoch};
 }
 
 /* Two instances of the module may have given a number: the later one counts. */
@@ -367,8 +469,8 @@ static void read_cb(flux_future_t *f, void *arg)
         request_ended(r, errno);
         return;
     }
-    if (ms.size != r->ss->size[r->stream])
-        streams_fail(r, "was told another number of writers", NULL);
+    if (!r->told)
+        r->heard = sim_now(r->ss->s);
     r->told = r->answered = true;
     r->off = ms.off;
     json_array_foreach(ms.gone, i, item)
@@ -381,7 +483,7 @@ static void read_cb(flux_future_t *f, void *arg)
     json_array_foreach(ms.writers, i, item)
     {
         if (flux_schema_decode_json(&stream_member_schema, item, &m, &err) == 0)
-            take_writer(r, &m);
+            take_writer(r, &m, ms.size);
         else
             sim_fail(r->ss->s, "a writer cannot be read: %s", err.text);
     }
@@ -422,7 +524,7 @@ static struct streams_member *sent(struct streams_member *m, const struct flux_s
 }
 
 struct streams_member *streams_write(struct streams *ss, struct sim_ep *client, unsigned stream,
-                                     uint32_t rank)
+                                     uint32_t rank, const char *start)
 {
     struct streams_member *m = member_add(ss, client, stream);
     unsigned char key[FAR_KEY_LEN];
@@ -435,7 +537,8 @@ struct streams_member *streams_write(struct streams *ss, struct sim_ep *client, 
                               .address = address,
                               .far = far,
                               .key = m->key,
-                              .start = "append"};
+                              .launched = rng_chance(&ss->s->rng, 0.3),
+                              .start = start};
 
     for (size_t i = 0; i < sizeof(key); i++)
         key[i] = (unsigned char)rng_next(&ss->s->rng);
@@ -445,7 +548,10 @@ struct streams_member *streams_write(struct streams *ss, struct sim_ep *client, 
     in.job = rng_chance(&ss->s->rng, 0.3) ? 1 : 0;
     m->writer = true;
     m->rank = rank;
-    m->floor = ss->counted[stream][rank];
+    m->size = in.size;
+    m->job = in.job;
+    m->launched = in.launched;
+    m->start = start;
     m->demands = hmap_create_u64(free);
     return sent(m, &stream_write_schema, &in);
 }
@@ -461,7 +567,8 @@ struct streams_member *streams_read(struct streams *ss, struct sim_ep *client, u
                              .onoff = onoff};
 
     m->number = in.reader = rng_next(&ss->s->rng) >> 12;
-    m->shares = in.stay = rng_chance(&ss->s->rng, client == ss->controller ? 0.5 : 0.2);
+    m->shares = rng_chance(&ss->s->rng, client == ss->controller ? 0.5 : 0.2);
+    m->stay = in.stay = m->shares || rng_chance(&ss->s->rng, 0.3);
     m->joined = m->policy = in.policy = m->shares ? group : streams_policy(ss->s);
     m->onoff = !m->shares && rng_chance(&ss->s->rng, 0.4)
                    ? 1 + rng_below(&ss->s->rng, STREAMS_SWITCHES)
@@ -491,13 +598,12 @@ void streams_close(struct streams_member *m)
 static void counted_cb(flux_future_t *f, void *arg)
 {
     struct streams_member *w = arg;
-    struct streams *ss = w->ss;
-    uint64_t *counted = &ss->counted[w->stream][w->rank];
+    const struct streams *ss = w->ss;
     int errnum = flux_future_errnum(f);
 
     w->counting = false;
-    if (errnum == 0 && *counted < w->step)
-        *counted = w->step;
+    if (errnum == 0)
+        w->counted = w->step;
     else if (errnum == ENOENT && ss->s->faults == 0 && !ss->reloads && !ss->removed[w->stream] &&
              !w->closed)
         streams_fail(w, "is not known to the module, though it is there", NULL);
@@ -507,7 +613,7 @@ static void counted_cb(flux_future_t *f, void *arg)
 void streams_count(struct streams_member *m)
 {
     struct stream_count c = {.name = names[m->stream], .writer = m->id};
-    struct stream_took t = {.name = names[m->stream], .reader = m->number};
+    struct stream_took t = {.name = names[m->stream], .reader = m->number, .run = m->in_run};
     flux_future_t *f;
 
     if (!streams_in(m))
