@@ -519,9 +519,9 @@ class StreamTest(Case):
             self.assertEqual(got("stride"), ("i32", [0, 3, 6, 9]))
 
     def test_left(self):
-        """a program ends without closing its stream, in order, by an exception, and in garbage"""
+        """a program ends without closing its stream: in order, in garbage, or because it has failed"""
         write = """
-import flux, gc
+import flux, gc, os, sys
 def forget():
     return h
 h = flux.Handle()
@@ -538,23 +538,31 @@ c.me, c.h, c.o = c, h, o
 del c, h, o
 gc.collect()
 """
-        for program in (write, write + cycle, write + "raise RuntimeError('it has failed')\n"):
-            child = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE)
+        failed = "rank 0 of the writers has failed in step 5"
+        for how, status, why in (
+            ("", 0, None),
+            (cycle, 0, None),
+            ("sys.exit(0)", 0, None),
+            ("raise RuntimeError('it has failed')", 1, failed),
+            ("sys.exit(3)", 3, failed),
+            ("sys.exit('it has failed')", 1, failed),
+            (cycle + "sys.exit(3)", 3, None),  # it was closed before
+            ("os._exit(0)", 0, "rank 0 of the writers has died in step 5"),
+        ):
+            program = [sys.executable, "-c", write + how]
+            child = subprocess.Popen(program, stderr=subprocess.PIPE, text=True)
             got, error = 0, None
-            with self.h.stream_reader("py.left", timeout=60) as steps:
+            with self.subTest(how), self.h.stream_reader("py.left", timeout=60) as steps:
                 try:
                     for _ in steps:
                         got += 1
                 except flux.FluxError as e:
                     error = e
-            self.assertEqual(got, 5)
-            text = child.communicate(timeout=60)[1]
-            if b"it has failed" in text:
-                self.assertEqual(child.returncode, 1)
-                self.assertEqual(error.errno, errno.ECONNRESET)
-                self.assertIn("rank 0 of the writers has failed in step 5", str(error))
-            else:
-                self.assertEqual((child.returncode, text, error), (0, b"", None))
+                text = child.communicate(timeout=60)[1]
+                self.assertEqual((got, child.returncode), (5, status))
+                self.assertEqual("it has failed" in how, "it has failed" in text)
+                self.assertEqual(error and error.errno, why and errno.ECONNRESET)
+                self.assertIn(why or "None", str(error))
 
     def test_drop(self):
         """a step that has no room is dropped; a writer limits the queue of its readers"""

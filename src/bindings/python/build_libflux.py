@@ -491,6 +491,7 @@ pyflux_events_t *pyflux_events_create(pyflux_queue_t *q, const char *prefix, siz
 void pyflux_events_destroy(pyflux_events_t *ev);
 flux_msg_t *pyflux_events_take(pyflux_events_t *ev);
 uint64_t pyflux_events_dropped(pyflux_events_t *ev);
+int pyflux_leave_at_exit(flux_stream_t *s);
 const char *pyflux_version(void);
 """
 
@@ -501,12 +502,6 @@ SOURCE = """
 #include "libjob/job.h"
 #include "libjob/jobspec_build.h"
 #include "libkvs/kvs.h"
-/* In the source tree, and as it is installed. */
-#if __has_include("libstream/stream.h")
-#include "libstream/stream.h"
-#else
-#include "stream.h"
-#endif
 #include "glue.h"
 """
 

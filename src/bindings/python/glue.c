@@ -5,6 +5,9 @@
  * a signal.  So callbacks only put what has become ready into a queue, and Python takes it out when
  * the call has returned.  No function here needs Python, so all of this happens without its lock.
  *
+ * Python does not know the exit status of its process until it has ended, with all of its objects:
+ * what it writes is left here, after that.
+ *
  * Invariants:
  *  1. A watch or an event queue is in the queue at most once.
  *  2. An event queue has at most `max` events of `max_bytes` bytes, or one larger event.  When it
@@ -286,6 +289,21 @@ json_t *pyflux_json(const char *text, size_t len)
     if (!obj && errno != ENOMEM)
         errno = EINVAL;
     return obj;
+}
+
+static void leave(int status, void *arg)
+{
+    if (status != 0)
+        flux_stream_fail(arg);
+    flux_stream_leave(arg);
+}
+
+int pyflux_leave_at_exit(flux_stream_t *s)
+{
+    if (on_exit(leave, s) == 0)
+        return 0;
+    errno = ENOMEM;
+    return -1;
 }
 
 const char *pyflux_version(void)

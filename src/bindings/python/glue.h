@@ -6,6 +6,12 @@
 #define PYFLUX_GLUE_H
 
 #include "libflux/flux.h"
+/* In the source tree, and as it is installed. */
+#if __has_include("libstream/stream.h")
+#include "libstream/stream.h"
+#else
+#include "stream.h"
+#endif
 
 typedef struct pyflux_queue pyflux_queue_t;
 typedef struct pyflux_watch pyflux_watch_t;
@@ -36,6 +42,10 @@ uint64_t pyflux_events_dropped(pyflux_events_t *ev);
 /* Read JSON text.  NULL with EINVAL or ENOMEM. */
 json_t *pyflux_json(const char *text, size_t len);
 /* The version of Flux with which the package was built. */
+/* Leave a stream when the process exits, and then, if its status is not 0, because the program has
+ * failed (flux_stream_fail()).  From now on nobody else uses the stream, or its handle, which are
+ * not freed.  0, or -1 with ENOMEM. */
+int pyflux_leave_at_exit(flux_stream_t *s);
 const char *pyflux_version(void);
 
 #endif

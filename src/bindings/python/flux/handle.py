@@ -69,7 +69,7 @@ class _Connection:
             destroy(*pointers)
 
     def leak(self) -> None:
-        """This is a child process: nothing may be sent."""
+        """Nobody uses it, or frees it, from Python: this is a child process, or ends in C."""
         self.h = self.queue = ffi.NULL
         self.dead.clear()
         self.owned.clear()
@@ -135,17 +135,21 @@ class Handle:
             self._check()
             self._close()
 
-    def _close(self, failed: bool = False) -> None:
+    def _close(self, failed: bool = False, at_exit: bool = False) -> None:
         if not self._h:
             return
         self._h = self._queue = ffi.NULL
         self._leave_loop()
         sources, self._sources = self._sources, {}
         self._ready.clear()
-        for stream in list(self._streams):
+        streams = list(self._streams)
+        outlived = [at_exit and stream._leave_at_exit() for stream in streams]
+        for stream in streams:
             stream._drop(failed)
         connection, self._connection = self._connection, None
         connection.reap()
+        if any(outlived):
+            connection.leak()
         connection.thread = None
         del connection
         for source in sources.values():
@@ -736,7 +740,7 @@ def _at_exit() -> None:
     daemons = {thread.ident for thread in threading.enumerate()} - {threading.get_ident()}
     for handle in list(_handles):
         if handle._thread not in daemons:
-            handle._close(failed)  # the program ends, and its streams do
+            handle._close(failed, at_exit=not failed)  # the program ends, and its streams do
 
 
 def _after_fork() -> None:

@@ -135,6 +135,10 @@ class _Stream:
                 lib.flux_stream_fail(pointer)  # of a reader this has no effect
             lib.flux_stream_leave(pointer)
 
+    def _leave_at_exit(self) -> bool:
+        """Leave the stream when the exit status of the program is known, if that matters."""
+        return False
+
     def close(self) -> None:
         """Leave the stream. Closing twice is not an error."""
         self._drop()
@@ -167,6 +171,13 @@ class StreamWriter(_Stream):
         super().__init__(handle, name, lib.FLUX_STREAM_WRITE, options)
         self._data: List[Any] = []  # is read when the step ends
         self._places = Places()
+
+    def _leave_at_exit(self) -> bool:
+        if self._s is None or lib.pyflux_leave_at_exit(self._s) < 0:
+            return False
+        self._handle._connection.owned.pop(self._s, None)
+        self._s = None
+        return True
 
     def _forget(self) -> None:
         """libstream has published the step, or forgotten it."""
@@ -479,7 +490,7 @@ class StreamWriter(_Stream):
 
         Readers get the steps that were ended, and then an error (flux_stream_fail(3)). An exception
         that leaves a `with` statement of the stream, or of its handle, does this, except for that of
-        `sys.exit(0)`; so does one that ends the program.
+        `sys.exit(0)`; so does the end of the program by an exception, or with another status than 0.
         """
         self._drop(True)
 
