@@ -53,6 +53,8 @@ void lflux_check_options(lua_State *L, int arg, const char *const names[]);
 /* Push option `name` of the table at `arg`; returns its type, LUA_TNIL (pushed too) when absent. */
 int lflux_option(lua_State *L, int arg, const char *name);
 bool lflux_option_bool(lua_State *L, int arg, const char *name);
+/* A text, which the table keeps (the text of a number would be nobody's); NULL without it. */
+const char *lflux_option_text(lua_State *L, int arg, const char *name);
 double lflux_option_timeout(lua_State *L, int arg);
 /* Push a new object of a class: a box (userdata) with a zeroed block of `size` bytes.  Raises an
  * error when memory is out. */

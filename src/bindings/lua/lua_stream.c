@@ -1,27 +1,25 @@
 /* lua_stream.c - streams: steps of values and small arrays.
  *
- *    w = h:stream_writer(name [, options])    w:put(variable, value [, options])
- *    w:step()   w:epoch()   w:close(); see also lua_stream_write.c
- *    w:wait_readers(n [, timeout])            w:fail()
- *    w:set_attribute(name, value [, variable])
- *    r:attribute(name [, variable [, rank]])
- *    r = h:stream_reader(name [, options])    r:begin_step([timeout])     r:end_step()
- *    r:steps([timeout])                       r:vars([rank])              r:inquire(variable [,
- *    rank]) r:get(variable [, rank [, options]])     r:read(variable [, start, count [, stride]])
- *    r:schedule(variable [, start, count [, stride [, options]]])             r:perform()
- *    r:format(variable)
- *    r:pinned([rank])     r:writers()   r:step()     r:epoch()     r:close()
+ *    w = h:stream_writer(name [, options])    w:wait_readers(n [, timeout])
+ *    w:step()   w:epoch()   w:fail()   w:close()
+ *    r = h:stream_reader(name [, options])    r:steps([timeout])
+ *    r:begin_step([timeout])   r:end_step()   r:writers()   r:step()   r:epoch()   r:close()
+ *    r:vars([rank])            r:pinned([rank])
+ *    r:inquire(variable [, rank])             r:format(variable)
+ *    r:get(variable [, rank [, options]])     r:read(variable [, start, count [, stride]])
  *
- * Elements are numbers and truth values; a string is put as it is, and read as a string again.  An
- * array is a table, in the order of memory.  Records, which are put with the text of their format,
- * are tables (record_lua.h).  What is put is copied.
+ * Methods of other files are called with the stream: w:put() (lua_stream_put.c), steps of a writer
+ * (lua_stream_write.c), attributes (lua_stream_attr.c), r:schedule() and r:perform()
+ * (lua_stream_schedule.c), r:mine() (lua_stream_mine.c).
+ *
+ * Elements are numbers and truth values; bytes are read as a string.  An array is a table, in the
+ * order of memory.  Records are tables (record_lua.h).
  *
  * Invariants:
  *  1. Functions of libstream may wait for the broker, and are called within a frame
  *     (lua_reactor.c); callbacks run as in any other wait.
  *  2. A stream is closed before its handle: at once, or, if a callback closes the handle during a
  *     call, when the call returns.
- *  3. What was put stays in `values` until its step has ended.
  *
  * Failure: nil, error message, errno.  The end of a stream is ENODATA.
  */
@@ -32,43 +30,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libtransform/tarray_lua.h"
-#include "libutil/hmap.h"
-#include "lua_stream.h"
 #include "libtransform/record_lua.h"
+#include "libtransform/tarray_lua.h"
+#include "lua_stream.h"
 
 _Static_assert(TARRAY_DIMS == FLUX_STREAM_DIMS_MAX, "one limit");
 
 #define NAME_MAX_LEN 128 /* of a stream */
-#define FORMATS_MAX 256  /* formats of records that a stream keeps */
-
-struct value {
-    struct value *next;
-    char data[];
-};
 
 struct lflux_stream {
     flux_stream_t *s; /* NULL: ended */
     struct lflux_handle *lh;
     struct list_node node; /* in lflux_handle.streams */
-    struct value *values;
-    hmap_t *formats; /* of records, by their text; NULL: none */
+    struct lflux_kept kept;
     struct lflux_requests requests;
     char name[NAME_MAX_LEN + 1];
     bool begun;
     bool busy;  /* a call is under way */
     bool ended; /* during that call */
 };
-
-static void forget_values(struct lflux_stream *ls)
-{
-    while (ls->values) {
-        struct value *v = ls->values;
-
-        ls->values = v->next;
-        free(v);
-    }
-}
 
 static void stream_end(struct lflux_stream *ls)
 {
@@ -78,10 +58,8 @@ static void stream_end(struct lflux_stream *ls)
     }
     flux_stream_close(ls->s);
     ls->s = NULL;
-    forget_values(ls);
+    lflux_kept_clear(&ls->kept);
     lflux_requests_clear(&ls->requests);
-    hmap_destroy(ls->formats);
-    ls->formats = NULL;
     list_remove(&ls->node);
 }
 
@@ -141,19 +119,6 @@ static double option_number(lua_State *L, int arg, const char *name, double max)
     return value;
 }
 
-/* A text, which the table keeps (the text of a number would be nobody's); NULL without it. */
-static const char *option_text(lua_State *L, int arg, const char *name)
-{
-    int type = lflux_option(L, arg, name);
-    const char *text;
-
-    if (type != LUA_TNIL && type != LUA_TSTRING)
-        luaL_argerror(L, arg, lua_pushfstring(L, "option '%s' is a text", name));
-    text = type == LUA_TNIL ? NULL : lflux_check_text(L, lua_gettop(L), name);
-    lua_pop(L, 1);
-    return text;
-}
-
 static int stream_open(lua_State *L, const char *class, enum flux_stream_mode mode,
                        const struct flux_stream_opts *opts)
 {
@@ -206,11 +171,11 @@ static int writer_open(lua_State *L)
                                   .keep = (uint32_t)option_number(L, 3, "keep", UINT32_MAX),
                                   .depth = (uint32_t)option_number(L, 3, "depth", UINT32_MAX),
                                   .evict = option_number(L, 3, "evict", HUGE_VAL),
-                                  .start = option_text(L, 3, "start"),
-                                  .transforms = option_text(L, 3, "transforms"),
-                                  .transport = option_text(L, 3, "transport"),
-                                  .secure = option_text(L, 3, "secure"),
-                                  .share = option_text(L, 3, "share"),
+                                  .start = lflux_option_text(L, 3, "start"),
+                                  .transforms = lflux_option_text(L, 3, "transforms"),
+                                  .transport = lflux_option_text(L, 3, "transport"),
+                                  .secure = lflux_option_text(L, 3, "secure"),
+                                  .share = lflux_option_text(L, 3, "share"),
                                   .timeout = open_timeout(L)};
     return stream_open(L, LFLUX_STREAM_WRITER, FLUX_STREAM_WRITE, &opts);
 }
@@ -224,23 +189,23 @@ static int reader_open(lua_State *L)
     struct flux_stream_opts opts;
 
     lflux_check_options(L, 3, names);
-    opts = (struct flux_stream_opts){.policy = option_text(L, 3, "policy"),
+    opts = (struct flux_stream_opts){.policy = lflux_option_text(L, 3, "policy"),
                                      .depth = (uint32_t)option_number(L, 3, "depth", UINT32_MAX),
                                      .bytes = (uint64_t)option_number(L, 3, "bytes", 0x1p62),
-                                     .group = option_text(L, 3, "group"),
-                                     .key = option_text(L, 3, "key"),
-                                     .by = option_text(L, 3, "by"),
+                                     .group = lflux_option_text(L, 3, "group"),
+                                     .key = lflux_option_text(L, 3, "key"),
+                                     .by = lflux_option_text(L, 3, "by"),
                                      .resume = option_number(L, 3, "resume", 65535.),
-                                     .team = option_text(L, 3, "team"),
+                                     .team = lflux_option_text(L, 3, "team"),
                                      .rank = (uint32_t)option_number(L, 3, "rank", UINT32_MAX),
                                      .size = (uint32_t)option_number(L, 3, "size", UINT32_MAX),
-                                     .transforms = option_text(L, 3, "transforms"),
-                                     .join = option_text(L, 3, "join"),
-                                     .onoff = option_text(L, 3, "switch"),
+                                     .transforms = lflux_option_text(L, 3, "transforms"),
+                                     .join = lflux_option_text(L, 3, "join"),
+                                     .onoff = lflux_option_text(L, 3, "switch"),
                                      .stay = lflux_option_bool(L, 3, "stay"),
-                                     .transport = option_text(L, 3, "transport"),
-                                     .secure = option_text(L, 3, "secure"),
-                                     .share = option_text(L, 3, "share"),
+                                     .transport = lflux_option_text(L, 3, "transport"),
+                                     .secure = lflux_option_text(L, 3, "secure"),
+                                     .share = lflux_option_text(L, 3, "share"),
                                      .timeout = open_timeout(L)};
     return stream_open(L, LFLUX_STREAM_READER, FLUX_STREAM_READ, &opts);
 }
@@ -284,232 +249,11 @@ static int stream_epoch(lua_State *L, struct lflux_stream *ls)
 
 /* --- writing --- */
 
-/* Memory that stays until the step has ended. */
-static char *keep(lua_State *L, struct lflux_stream *ls, size_t size)
-{
-    struct value *v = calloc(1, sizeof(*v) + size);
-
-    if (!v)
-        luaL_error(L, "out of memory for %d bytes", (int)size);
-    v->next = ls->values;
-    ls->values = v;
-    return v->data;
-}
-
-/* The numbers of option `name`: how many; 0 without it. */
-static unsigned option_dims(lua_State *L, int arg, const char *name, uint64_t *out)
-{
-    int type = lflux_option(L, arg, name);
-    unsigned n = 0;
-
-    if (type != LUA_TNIL) {
-        if (type != LUA_TTABLE || lua_rawlen(L, -1) > TARRAY_DIMS)
-            luaL_argerror(L, arg,
-                          lua_pushfstring(L, "option '%s' is a table of at most %d numbers", name,
-                                          TARRAY_DIMS));
-        for (n = 0; n < lua_rawlen(L, -1); n++) {
-            lua_rawgeti(L, -1, n + 1);
-            if (!lua_isinteger(L, -1) || lua_tointeger(L, -1) < 0)
-                luaL_argerror(L, arg, lua_pushfstring(L, "option '%s' has whole numbers", name));
-            out[n] = (uint64_t)lua_tointeger(L, -1);
-            lua_pop(L, 1);
-        }
-    }
-    lua_pop(L, 1);
-    return n;
-}
-
-/* The type of the elements of the table at 3: integers if all are, truth values if the first is. */
-static enum stream_type table_type(lua_State *L)
-{
-    enum stream_type type = 0;
-
-    for (size_t i = 1; i <= lua_rawlen(L, 3); i++) {
-        enum stream_type own;
-
-        lua_rawgeti(L, 3, (lua_Integer)i);
-        own = tarray_lua_type(L, -1);
-        lua_pop(L, 1);
-        if (type == 0 || own == STREAM_F64)
-            type = own;
-    }
-    return type ? type : STREAM_F64;
-}
-
-/* put(variable, table, {type, count, shape, offset, columns}) */
-static int put_table(lua_State *L, struct lflux_stream *ls, const char *var)
-{
-    const char *name = option_text(L, 4, "type");
-    struct tarray a = {.type = name ? stream_elem_by_name(name) : table_type(L)};
-    uint64_t shape[TARRAY_DIMS];
-    uint64_t offset[TARRAY_DIMS] = {0};
-    unsigned nshape = option_dims(L, 4, "shape", shape);
-    unsigned noffset = option_dims(L, 4, "offset", offset);
-    struct flux_stream_array out = {.shape = nshape > 0 ? shape : NULL,
-                                    .offset = nshape > 0 ? offset : NULL,
-                                    .count = a.count,
-                                    .columns = lflux_option_bool(L, 4, "columns")};
-    uint64_t n = lua_rawlen(L, 3);
-    errmsg_t err;
-    char *data;
-
-    if (!tarray_numeric(a.type))
-        return luaL_argerror(L, 4, "the type is not one of numbers");
-    a.ndims = option_dims(L, 4, "count", a.count);
-    if (a.ndims == 0) {
-        a.ndims = 1;
-        a.count[0] = n;
-    }
-    if (tarray_finish(&a) < 0 || a.elems != n)
-        return luaL_argerror(L, 4, "the table has another number of elements than count");
-    if ((nshape > 0 && nshape != a.ndims) || (noffset > 0 && noffset != nshape))
-        return luaL_argerror(L, 4, "shape, offset and count have different dimensions");
-    data = keep(L, ls, tarray_size(&a));
-    for (uint64_t i = 0; i < n; i++) {
-        lua_rawgeti(L, 3, (lua_Integer)i + 1);
-        if (tarray_lua_get(L, -1, a.type, data + i * stream_elem_size(a.type), &err) < 0)
-            return lflux_put_fails(L, ls->s, ls->name, var, i + 1, &err);
-        lua_pop(L, 1);
-    }
-    out.type = stream_elem_name(a.type);
-    out.ndims = a.ndims;
-    if (flux_stream_put_array(ls->s, var, &out, data, &err) < 0)
-        return lflux_fail_err(L, errno, &err);
-    return lflux_true(L);
-}
-
-static void format_free(void *val)
-{
-    stream_format_destroy(val);
-}
-
-/* The format of this host that a text describes, which the stream keeps.  NULL with errno and an
- * error message. */
-static const stream_format_t *format_of(struct lflux_stream *ls, const char *text, errmsg_t *err)
-{
-    stream_format_t *f = ls->formats ? hmap_get(ls->formats, text) : NULL;
-
-    if (f || !(f = stream_format_sketch(text, err)))
-        return f;
-    if (stream_format_pointer(f) != sizeof(void *)) { /* that of a writer on another host */
-        stream_format_t *native = stream_format_native(f, err);
-
-        stream_format_destroy(f);
-        if (!(f = native))
-            return NULL;
-    }
-    if (ls->formats && hmap_count(ls->formats) >= FORMATS_MAX) {
-        hmap_destroy(ls->formats);
-        ls->formats = NULL;
-    }
-    if ((!ls->formats && !(ls->formats = hmap_create_str(format_free))) ||
-        hmap_put(ls->formats, text, f) < 0) {
-        stream_format_destroy(f);
-        errmsg_fail(err, ENOMEM, "out of memory for a format");
-        return NULL;
-    }
-    return f;
-}
-
-static void *keep_record(lua_State *L, void *arg, size_t size)
-{
-    return keep(L, arg, size);
-}
-
-/* put(variable, record or records, {format, shape, offset}) */
-static int put_records(lua_State *L, struct lflux_stream *ls, const char *var,
-                       const stream_format_t *f)
-{
-    const struct record_lua_pack p = {f, keep_record, ls};
-    uint64_t shape[TARRAY_DIMS];
-    uint64_t offset[TARRAY_DIMS] = {0};
-    unsigned nshape = option_dims(L, 4, "shape", shape);
-    unsigned noffset = option_dims(L, 4, "offset", offset);
-    struct flux_stream_array out = {
-        .format = f, .shape = nshape > 0 ? shape : NULL, .offset = nshape > 0 ? offset : NULL};
-    errmsg_t why, err;
-    uint64_t count;
-    size_t n;
-    void *recs;
-    bool one;
-
-    if (!(recs = record_lua_pack(L, 3, &p, &n, &one, &why)))
-        return lflux_put_fails(L, ls->s, ls->name, var, 0, &why);
-    if (nshape > 1 || (noffset > 0 && noffset != nshape) || (one && nshape > 0))
-        return luaL_argerror(L, 4, "records are one, or have one dimension");
-    count = n;
-    out.count = &count;
-    out.ndims = !one;
-    if (flux_stream_put_array(ls->s, var, &out, recs, &err) < 0)
-        return lflux_fail_err(L, errno, &err);
-    return lflux_true(L);
-}
-
-/* put(variable, string) */
-static int put_text(lua_State *L, struct lflux_stream *ls, const char *var)
-{
-    size_t len;
-    const char *text = lua_tolstring(L, 3, &len);
-    char *data = keep(L, ls, len);
-    errmsg_t err;
-
-    memcpy(data, text, len);
-    if (flux_stream_put(ls->s, var, data, len, &err) < 0)
-        return lflux_fail_err(L, errno, &err);
-    return lflux_true(L);
-}
-
-/* put(variable, number or truth value, {type}) */
-static int put_value(lua_State *L, struct lflux_stream *ls, const char *var)
-{
-    const char *name = option_text(L, 4, "type");
-    enum stream_type type = name ? stream_elem_by_name(name) : tarray_lua_type(L, 3);
-    struct flux_stream_array one = {0};
-    errmsg_t err;
-    char *data;
-
-    if (!tarray_numeric(type))
-        return luaL_argerror(L, 3, "it is not a value of a variable");
-    data = keep(L, ls, stream_elem_size(type));
-    if (tarray_lua_get(L, 3, type, data, &err) < 0)
-        return lflux_put_fails(L, ls->s, ls->name, var, 0, &err);
-    one.type = stream_elem_name(type);
-    if (flux_stream_put_array(ls->s, var, &one, data, &err) < 0)
-        return lflux_fail_err(L, errno, &err);
-    return lflux_true(L);
-}
-
 static int writer_put(lua_State *L)
 {
-    static const char *const names[] = {"type",    "count",  "shape",  "offset",
-                                        "columns", "pinned", "format", NULL};
     struct lflux_stream *ls = check_writer(L);
-    const char *var = lflux_check_text(L, 2, "the variable");
-    const stream_format_t *f = NULL;
-    const char *text;
-    bool pinned;
-    errmsg_t err;
-    int n;
 
-    lua_settop(L, 4);
-    lflux_check_options(L, 4, names);
-    pinned = lflux_option_bool(L, 4, "pinned");
-    if ((text = option_text(L, 4, "format"))) {
-        luaL_checktype(L, 3, LUA_TTABLE);
-        if (!(f = format_of(ls, text, &err)))
-            return lflux_fail_err(L, errno, &err);
-    }
-    if (f)
-        n = put_records(L, ls, var, f);
-    else if (lua_type(L, 3) == LUA_TTABLE)
-        n = put_table(L, ls, var);
-    else if (lua_type(L, 3) == LUA_TSTRING)
-        n = put_text(L, ls, var);
-    else
-        n = put_value(L, ls, var);
-    if (n == 1 && pinned && flux_stream_pin(ls->s, var, &err) < 0)
-        return lflux_fail_err(L, errno, &err);
-    return n;
+    return lflux_put(L, ls->s, &ls->kept, ls->name);
 }
 
 int lflux_writer_run(lua_State *L, lflux_writer_call call, const char *text, double timeout,
@@ -525,7 +269,7 @@ int lflux_writer_run(lua_State *L, lflux_writer_call call, const char *text, dou
     rc = call(ls->s, text, timeout, &err);
     errnum = errno;
     if (ends && (rc >= 0 || (errnum != ETIMEDOUT && errnum != EBUSY)))
-        forget_values(ls);
+        lflux_kept_forget(&ls->kept);
     end(L, ls, &fr);
     if (rc < 0)
         return lflux_fail_err(L, errnum, &err);
@@ -709,12 +453,12 @@ int lflux_push_elements(lua_State *L, const struct tarray *a)
 static const stream_format_t *records_format(lua_State *L, struct lflux_stream *ls, const char *var,
                                              int arg, errmsg_t *err)
 {
-    const char *text = option_text(L, arg, "format");
+    const char *text = lflux_option_text(L, arg, "format");
     const stream_format_t *f;
 
     if (!text && (f = flux_stream_format(ls->s, var, err)))
         text = stream_format_text(f);
-    return text ? format_of(ls, text, err) : NULL;
+    return text ? lflux_kept_format(&ls->kept, text, err) : NULL;
 }
 
 static int get_records(lua_State *L, struct lflux_stream *ls, const char *var, uint32_t rank,

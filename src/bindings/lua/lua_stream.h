@@ -7,6 +7,7 @@
 
 #include "libstream/stream.h"
 #include "libtransform/tarray.h"
+#include "libutil/hmap.h"
 #include "lua_private.h"
 
 /* Push elements: one, or a table.  Returns 1. */
@@ -22,6 +23,20 @@ typedef int (*lflux_writer_call)(flux_stream_t *s, const char *text, double time
 int lflux_writer_run(lua_State *L, lflux_writer_call call, const char *text, double timeout,
                      bool ends);
 
+/* --- lua_stream_put.c --- */
+
+/* What a stream keeps; it is zeroed at first. */
+struct lflux_kept {
+    struct lflux_value *values; /* that were put, until their step ends */
+    hmap_t *formats;            /* of records, by their text; NULL: none */
+};
+void lflux_kept_forget(struct lflux_kept *k); /* the step has ended */
+void lflux_kept_clear(struct lflux_kept *k);  /* and so has the stream */
+/* The format of this host that a text describes.  NULL with errno and an error message. */
+const stream_format_t *lflux_kept_format(struct lflux_kept *k, const char *text, errmsg_t *err);
+/* The method, with the writer at 1, whose stream has this name. */
+int lflux_put(lua_State *L, flux_stream_t *s, struct lflux_kept *k, const char *name);
+
 /* --- lua_stream_write.c --- */
 
 int lflux_writer_end_step(lua_State *L);
@@ -31,11 +46,6 @@ int lflux_writer_drop_step(lua_State *L);
 int lflux_writer_drain(lua_State *L);
 int lflux_writer_define(lua_State *L);
 int lflux_stream_rank(lua_State *L); /* with the handle at 1 */
-/* What was to be put, or an element of it (counted from 1; 0: not one), is not possible, for this
- * reason and the errno that is set: nil, an error message that has the name of the stream and the
- * step, errno. */
-int lflux_put_fails(lua_State *L, flux_stream_t *s, const char *name, const char *var,
-                    uint64_t elem, const errmsg_t *why);
 
 /* --- lua_stream_attr.c --- */
 

@@ -13,22 +13,8 @@
  */
 #include "config.h"
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 
 #include "lua_stream.h"
-
-int lflux_put_fails(lua_State *L, flux_stream_t *s, const char *name, const char *var,
-                    uint64_t elem, const errmsg_t *why)
-{
-    char which[32] = "";
-    int errnum = errno;
-
-    if (elem > 0)
-        snprintf(which, sizeof(which), "element %" PRIu64 ": ", elem);
-    return lflux_fail(L, errnum, "variable '%s' in step %" PRIu64 " of stream '%s': %s%s", var,
-                      flux_stream_step(s), name, which, why->text);
-}
 
 static int call_end(flux_stream_t *s, const char *text, double timeout, errmsg_t *err)
 {

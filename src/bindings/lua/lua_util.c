@@ -168,6 +168,18 @@ bool lflux_option_bool(lua_State *L, int arg, const char *name)
     return value;
 }
 
+const char *lflux_option_text(lua_State *L, int arg, const char *name)
+{
+    int type = lflux_option(L, arg, name);
+    const char *text;
+
+    if (type != LUA_TNIL && type != LUA_TSTRING)
+        luaL_argerror(L, arg, lua_pushfstring(L, "option '%s' is a text", name));
+    text = type == LUA_TNIL ? NULL : lflux_check_text(L, lua_gettop(L), name);
+    lua_pop(L, 1);
+    return text;
+}
+
 double lflux_option_timeout(lua_State *L, int arg)
 {
     int type = lflux_option(L, arg, "timeout");
