@@ -37,7 +37,7 @@ void works(int rc);
 void end(struct bed *b);
 /* The reader begins a step, without waiting. */
 int begin(struct bed *b, uint64_t which);
-/* Writer k ends a step with the number of that step; the reader has this step of both, and ends it. */
+/* Writer k ends a step that has its number; the reader has this step of both, and ends it. */
 void put_number(struct bed *b, int k);
 void has(struct bed *b, uint64_t step);
 
