@@ -318,4 +318,32 @@ static inline void reply(struct bed *b, const char *topic, const void *data, siz
     b->raw_errnum = errnum;
 }
 
+/* A client watches the key "k" of the primary namespace. */
+static inline void watch_key(struct bed *b, uint32_t client)
+{
+    struct kvs_lookup_req q = {.ns = "primary", .nslen = 7, .key = "k", .keylen = 1};
+    flux_msg_t *msg = request("kvs.watch", 0, FLUX_ROLE_OWNER, client);
+    uint8_t buf[KVS_REQ_MAX];
+
+    kvs_lookup_req_encode(&q, buf);
+    flux_msg_set_raw(msg, buf, kvs_lookup_req_size(&q));
+    flux_msg_set_flags(msg, flux_msg_flags(msg) | FLUX_MSGF_STREAMING);
+    flux_handle_deliver(b->f.h, msg);
+}
+
+/* A watch of what changes below a directory. */
+static inline void watch_changes(struct bed *b, const char *key, uint32_t client)
+{
+    struct kvs_lookup_req q = {
+        .ns = "primary", .nslen = 7, .key = key, .keylen = strlen(key), .flags = KVS_REQ_DIFF};
+    flux_msg_t *msg = request("kvs.watch", 0, FLUX_ROLE_OWNER, client);
+    uint8_t buf[KVS_REQ_MAX];
+
+    kvs_lookup_req_encode(&q, buf);
+    flux_msg_set_raw(msg, buf, kvs_lookup_req_size(&q));
+    flux_msg_set_flags(msg, flux_msg_flags(msg) | FLUX_MSGF_STREAMING);
+    b->errnum = -1;
+    flux_handle_deliver(b->f.h, msg);
+}
+
 #endif
