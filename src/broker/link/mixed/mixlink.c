@@ -3,10 +3,7 @@
  * Purpose: in a session on several hosts, some of which have several brokers, the brokers of one
  * host are neighbors without an I/O thread and encryption between them.
  *
- * Format: an address is REMOTE+LOCAL@PLACE, for example
- * "tcp://10.1.2.3:4567+unix:///run/f/0/tree@9e.f2".  LOCAL is "unix://PATH" or "unix://@NAME"
- * (ulink.h).  PLACE is equal for brokers of one host and one network namespace (hostnet_get() of
- * libutil/hostmark.h).  "+LOCAL@PLACE" may be absent from a neighbor's address.
+ * Format: mixaddr.c has that of addresses, which name both links, and the place of a broker.
  *
  * Choice: a broker listens on both links, and each neighbor is carried by one of them.  The broker
  * that connects chooses, by the neighbor's address:
@@ -53,24 +50,18 @@
 #include "src/broker/link/transport.h"
 
 #include <errno.h>
-#include <netdb.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <syslog.h>
-#include <unistd.h>
 
 #include "libidset/idset.h"
 #include "libutil/hmap.h"
-#include "libutil/hostmark.h"
 #include "libutil/list.h"
-#include "libutil/strutil.h"
 #include "src/broker/control_wire.h"
+#include "src/broker/link/mixed/mixaddr.h"
 #include "src/broker/link/unix/ulink.h"
 
-#define LOCAL "+" ULINK_SCHEME
 #define PAUSE_MIN 0.005
 #define PAUSE_MAX 0.5
 #define HELD_BYTES_MAX (8u * 1024 * 1024)
@@ -78,12 +69,6 @@
 #define REASON_SIZE 160
 
 typedef struct mixlink mixlink_t;
-
-struct address {
-    char *remote;
-    char *local; /* unix://PATH or unix://@NAME; NULL: absent */
-    char *place;
-};
 
 /* A message that is held until the link of a neighbor is chosen. */
 struct held {
@@ -107,7 +92,7 @@ struct outbound {
     char why[REASON_SIZE];
 
     bool waits; /* the link is not chosen yet; the members below are for that time */
-    struct address address;
+    struct mixaddr address;
     char *event_uri, *key;
     bool looked;           /* it was checked since the session runs */
     flux_watcher_t *retry; /* timer */
@@ -136,52 +121,6 @@ struct mixlink {
     bool running;    /* the session runs */
     bool tells;      /* log the links of the neighbors when they are known */
 };
-
-/* --- addresses --- */
-
-static bool is_address(const char *uri)
-{
-    return str_starts(uri, "tcp://") && strstr(uri, LOCAL);
-}
-
-static bool compose(const struct transport_place *where, char *tree_uri, char *event_uri)
-{
-    char place[HOSTNET_SIZE];
-    int len;
-
-    if (!where->remote || !str_starts(where->remote, "tcp://") || (!where->dir && !where->name))
-        return false;
-    hostnet_get(place);
-    len = snprintf(tree_uri, where->size, "%s" LOCAL "%s%s@%s", where->remote,
-                   where->dir ? where->dir : "@", where->dir ? "/tree" : where->name, place);
-    snprintf(event_uri, TRANSPORT_URI_MAX, "%s", where->remote);
-    return len >= 0 && (size_t)len < where->size;
-}
-
-static void address_clear(struct address *a)
-{
-    free(a->remote);
-    free(a->local);
-    free(a->place);
-    *a = (struct address){NULL, NULL, NULL};
-}
-
-/* Parse an address.  Returns -1 with ENOMEM.  The caller clears the result in any case. */
-static int address_parse(const char *uri, struct address *a, errmsg_t *err)
-{
-    const char *local = strstr(uri, LOCAL);
-    const char *at = local ? strrchr(local, '@') : NULL; /* a path may contain '@', too */
-
-    *a = (struct address){NULL, NULL, NULL};
-    a->remote = strndup(uri, at ? (size_t)(local - uri) : strlen(uri));
-    if (at) {
-        a->local = strndup(local + 1, (size_t)(at - local - 1));
-        a->place = strdup(at + 1);
-    }
-    if (!a->remote || (at && (!a->local || !a->place)))
-        return errmsg_fail(err, ENOMEM, "out of memory for the address %.100s", uri);
-    return 0;
-}
 
 /* --- the links of neighbors --- */
 
@@ -337,7 +276,7 @@ static void release(struct outbound *out)
 static void settle(struct outbound *out)
 {
     out->waits = false;
-    address_clear(&out->address);
+    mixaddr_clear(&out->address);
     free(out->event_uri);
     free(out->key);
     out->event_uri = out->key = NULL;
@@ -356,7 +295,7 @@ static void hurry(struct outbound *out)
 
 /* The part of an address for the link that carries a neighbor; NULL: there is none, so that the
  * earlier one remains. */
-static const char *part_for(const struct outbound *out, const struct address *a)
+static const char *part_for(const struct outbound *out, const struct mixaddr *a)
 {
     const mixlink_t *m = out->m;
 
@@ -368,17 +307,17 @@ static const char *part_for(const struct outbound *out, const struct address *a)
 static int mix_again(void *arg, enum core_plane plane, uint32_t rank, const char *tree)
 {
     struct outbound *out = outbound(arg, plane);
-    struct address a = {NULL, NULL, NULL};
+    struct mixaddr a = {NULL, NULL, NULL};
     int rc = -1;
 
     if (plane == CORE_EVENT || out->rank != rank ||
-        (tree && address_parse(tree, &a, &(errmsg_t){""}) < 0)) {
-        address_clear(&a);
+        (tree && mixaddr_parse(tree, &a, &(errmsg_t){""}) < 0)) {
+        mixaddr_clear(&a);
         return -1;
     }
     if (out->waits) {
         if (tree) {
-            address_clear(&out->address);
+            mixaddr_clear(&out->address);
             out->address = a;
         }
         release(out); /* the core counted these messages as lost */
@@ -387,7 +326,7 @@ static int mix_again(void *arg, enum core_plane plane, uint32_t rank, const char
     }
     if (out->by && out->by->ops->again)
         rc = out->by->ops->again(out->by->arg, plane, rank, tree ? part_for(out, &a) : NULL);
-    address_clear(&a);
+    mixaddr_clear(&a);
     return rc;
 }
 
@@ -525,13 +464,13 @@ static int keep_addresses(mixlink_t *m)
 static int mix_bind(void *arg, const char *tree_uri, const char *event_uri, errmsg_t *err)
 {
     mixlink_t *m = arg;
-    struct address a;
+    struct mixaddr a;
     errmsg_t why;
     int rc = -1;
 
     if (m->uri)
         return errmsg_fail(err, EINVAL, "this broker already listens at %s", m->uri);
-    if (address_parse(tree_uri, &a, err) < 0)
+    if (mixaddr_parse(tree_uri, &a, err) < 0)
         goto done;
     /* The order matters: see the choice above. */
     if (a.local && m->local.ops->bind(m->local.arg, a.local, "", &why) == 0) {
@@ -552,7 +491,7 @@ static int mix_bind(void *arg, const char *tree_uri, const char *event_uri, errm
     }
     rc = 0;
 done:
-    address_clear(&a);
+    mixaddr_clear(&a);
     return rc;
 }
 
@@ -600,46 +539,9 @@ static int mix_allow(void *arg, uint32_t rank, const char *public_key, errmsg_t 
     return m->remote.ops->allow(m->remote.arg, rank, public_key, err);
 }
 
-/* Returns whether a process listens at this TCP address of this host. */
-static bool listens(const char *uri)
-{
-    struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
-                             .ai_socktype = SOCK_STREAM},
-                    *ai;
-    const char *start = uri + strlen("tcp://"), *colon = strrchr(start, ':');
-    bool bracket = start[0] == '[', there = false;
-    struct pollfd pfd = {.fd = -1, .events = POLLOUT};
-    struct sockaddr_storage own = {0};
-    socklen_t len = sizeof(int), ownlen = sizeof(own);
-    int error = 0;
-    char *host;
-
-    host = colon ? strndup(start + bracket, (size_t)(colon - start) - 2 * bracket) : NULL;
-    if (!host || getaddrinfo(host, colon + 1, &hints, &ai) != 0) {
-        free(host);
-        return false;
-    }
-    free(host);
-    pfd.fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    /* Within a host a connection takes no time; if the queue has no room for it now, it will have
-     * room. */
-    if (pfd.fd >= 0 && connect(pfd.fd, ai->ai_addr, ai->ai_addrlen) == 0)
-        there = true;
-    else if (pfd.fd >= 0 && errno == EINPROGRESS)
-        there = poll(&pfd, 1, 0) == 1 &&
-                getsockopt(pfd.fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == 0;
-    /* An unused port may have been given to this very socket, which then reaches itself. */
-    if (there && getsockname(pfd.fd, (struct sockaddr *)&own, &ownlen) == 0)
-        there = memcmp(&own, ai->ai_addr, ai->ai_addrlen) != 0;
-    if (pfd.fd >= 0)
-        close(pfd.fd);
-    freeaddrinfo(ai);
-    return there;
-}
-
 /* Choose the link for a neighbor with this address, and write the reason if that is not the UNIX
  * socket which it has on this host.  Returns NULL if the choice is not possible yet. */
-static struct half *choose(mixlink_t *m, const struct address *a, char reason[REASON_SIZE])
+static struct half *choose(mixlink_t *m, const struct mixaddr *a, char reason[REASON_SIZE])
 {
     errmsg_t why;
 
@@ -648,7 +550,7 @@ static struct half *choose(mixlink_t *m, const struct address *a, char reason[RE
     if (ulink_reach(a->local, &why) == 0)
         return &m->local;
     if (errno == ENOENT || errno == ECONNREFUSED) {
-        if (!listens(a->remote))
+        if (!mixaddr_listens(a->remote))
             return NULL;
         if (ulink_reach(a->local, &why) == 0) /* it has begun to listen in the meantime */
             return &m->local;
@@ -723,7 +625,7 @@ static int mix_connect(void *arg, enum core_plane plane, uint32_t rank, const ch
 
     if (out->by || out->waits)
         return errmsg_fail(err, EINVAL, "this broker is already connected to %s", tree_uri);
-    if (address_parse(tree_uri, &out->address, err) < 0)
+    if (mixaddr_parse(tree_uri, &out->address, err) < 0)
         return -1;
     out->rank = rank;
     out->event_uri = copy(event_uri, &failed);
@@ -760,10 +662,10 @@ static struct half *connect_card(mixlink_t *m, const struct control_card *card, 
 {
     struct control_card part = *card;
     struct half *by = NULL;
-    struct address a;
+    struct mixaddr a;
     int rc = -1;
 
-    if (address_parse(card->tree, &a, err) == 0) {
+    if (mixaddr_parse(card->tree, &a, err) == 0) {
         if (!(by = choose(m, &a, why)))
             errmsg_fail(err, EHOSTUNREACH, "%s: nobody listens there", card->tree);
         else if (by->arg || begin_remote(m, err) == 0) {
@@ -771,7 +673,7 @@ static struct half *connect_card(mixlink_t *m, const struct control_card *card, 
             rc = (instead ? by->ops->move : by->ops->beside)(by->arg, &part, err);
         }
     }
-    address_clear(&a);
+    mixaddr_clear(&a);
     return rc == 0 ? by : NULL;
 }
 
@@ -985,7 +887,7 @@ static const struct core_link_ops mix_ops = {
 
 const struct transport transport_mixed = {.name = "mixed",
                                           .child_files = 1, /* if it is on this host */
-                                          .compose = compose,
-                                          .is_address = is_address,
+                                          .compose = mixaddr_compose,
+                                          .is_address = mixaddr_is,
                                           .create = mix_create,
                                           .ops = &mix_ops};
