@@ -182,12 +182,21 @@ class Adios2Test(Case):
                 out.write("T", numpy.arange(2.0) + rank, [4], [2 * rank], [2])
                 if rank == 1:
                     out.write("n", 5)
+                    out.write("text", "none")
+                    out.write("gaps", numpy.array([numpy.nan, 3.0, -1.5]))
                 out.end_step()
             self.assertIs(next(s), s)
             one, two = s.all_blocks_info("T")[0]
             self.assertEqual((one["Start"], one["Count"], one["Shape"]), ("0", "2", "4"))
             self.assertEqual((two["Start"], two["BlockID"], two["IsValue"]), ("2", "1", "0"))
-            self.assertEqual(s.all_blocks_info("n")[0][0]["IsValue"], "1")
+            self.assertNotIn("Min", one)  # it is not computed before
+            self.assertEqual([(b["Min"], b["Max"]) for b in (one, two)], [("0.0", "1.0"), ("1.0", "2.0")])
+            gaps = s.all_blocks_info("gaps")[0][0]
+            self.assertEqual((gaps["Max"], gaps["Min"]), ("3.0", "-1.5"))
+            late, number = s.all_blocks_info("gaps")[0][0], s.all_blocks_info("n")[0][0]
+            self.assertEqual((number["IsValue"], number["Min"], number["Max"]), ("1", "5", "5"))
+            for name, key in (("text", "Min"), ("n", "Mean")):
+                self.assertRaises(KeyError, s.all_blocks_info(name)[0][0].__getitem__, key)
             self.fails(errno.ENOENT, s.all_blocks_info, "nope")
             found = s.inquire_attribute("range")
             self.assertEqual((found.data().tolist(), found.single_value()), ([0.5, 1.5], False))
@@ -205,6 +214,7 @@ class Adios2Test(Case):
             for out in outs:
                 out.close()
             self.assertRaises(StopIteration, next, s)
+            self.fails(errno.EINVAL, late.__getitem__, "Min")  # its step has ended
         self.assertRaises(NotImplementedError, io.open, "ad.bl", "r")
         for mode in ("a", "rra"):
             self.assertRaises(NotImplementedError, Stream, "ad.bl", mode)

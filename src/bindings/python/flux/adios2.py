@@ -165,6 +165,28 @@ class Variable:
         self._block = block_id
 
 
+class _Block(Dict[str, str]):
+    """What a writer has of a variable. "Min" and "Max" are computed when one of them is asked for."""
+
+    def __init__(self, step: Step, name: str, writer: int, known: Dict[str, str]) -> None:
+        super().__init__(known)
+        self._of = (step, name, writer)
+
+    def __missing__(self, key: str) -> str:
+        if key not in ("Min", "Max"):
+            raise KeyError(key)
+        step, name, writer = self._of
+        values = step.array(name, writer)
+        if values.dtype.kind not in "biuf" or values.size == 0:
+            raise KeyError(key)
+        if values.dtype.kind == "b":
+            values = values.view("u1")
+        # What is not a number does not count.
+        self["Min"] = str(numpy.fmin.reduce(values, axis=None))
+        self["Max"] = str(numpy.fmax.reduce(values, axis=None))
+        return self[key]
+
+
 def _only_this_step(step_selection: Any) -> None:
     if step_selection is not None and len(step_selection) > 0 and list(step_selection) != [0, 1]:
         raise NotImplementedError(
@@ -676,10 +698,12 @@ class Stream:
         """Of a variable of the step: for each step (this one) what each writer has of it.
 
         Texts, as adios2 has them: "Start", "Count", "BlockID", "WriterID", "Step", "Shape",
-        "IsValue" and "IsReverseDims". The ranges of values ("Min", "Max") are not known.
+        "IsValue" and "IsReverseDims". "Min" and "Max" are computed when they are asked for, as
+        `block["Min"]`, from the values of the writer, while the step is begun; KeyError if these are
+        not numbers, or complex.
         """
         step = self._current()
-        blocks = []
+        blocks: List[Dict[str, str]] = []
         for writer in range(self._in.writers if self._in is not None else 0):
             found = self._find(name, writer)
             if found is None:
@@ -690,7 +714,7 @@ class Stream:
             info.update(BlockID=str(writer), WriterID=str(writer), Step=str(step.number))
             info["IsValue"] = "0" if found.count else "1"
             info["IsReverseDims"] = "1" if found.columns else "0"
-            blocks.append(info)
+            blocks.append(_Block(step, name, writer, info))
         if not blocks:
             raise make_error(errno.ENOENT, f"step {step.number} of stream '{self._name}' has no {name}")
         return [blocks]
