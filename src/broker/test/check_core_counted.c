@@ -285,8 +285,7 @@ START_TEST(cut_above)
     struct cluster *cl = cl_up(4, "chain");
     struct party *sub = subscriber(cl, 3);
 
-    core_peer_lost(cl->nodes[0].core, CORE_TREE, 1, "the connection was lost");
-    core_peer_lost(cl->nodes[1].core, CORE_TREE, 0, "the connection was lost");
+    disconnect(cl, 0, 1);
     cl_sleep(cl, 1.);
     publish(cl);
     cl_kill(cl, 1);

@@ -447,8 +447,7 @@ START_TEST(told_in_hello)
     cl_sleep(cl, 1.);
     ck_assert_uint_eq(cl->nodes[4].parent, 2);
     cl->slow[3][2] = cl->slow[4][2] = true;
-    core_peer_lost(cl->nodes[4].core, CORE_TREE, 5, "the connection was lost");
-    core_peer_lost(cl->nodes[5].core, CORE_TREE, 4, "the connection was lost");
+    disconnect(cl, 4, 5);
     cl_sleep(cl, 0.5);
     ck_assert_uint_eq(cl->nodes[5].parent, 3);
     cl->slow[4][1] = true;
@@ -458,8 +457,7 @@ START_TEST(told_in_hello)
     cl->slow[4][1] = false;
     cl_sleep(cl, TIMEOUT + 1.);
     expect_ranks(core_ranks_lost(cl->nodes[0].core), "2");
-    expect_running(cl);
-    expect_routes(cl);
+    expect_whole(cl);
     cl_free(cl);
 }
 END_TEST
@@ -487,8 +485,7 @@ START_TEST(told_in_time)
     cl->slow[0][2] = false;
     cl_sleep(cl, TIMEOUT + 1.);
     expect_ranks(core_ranks_lost(cl->nodes[0].core), "1,3");
-    expect_running(cl);
-    expect_routes(cl);
+    expect_whole(cl);
     cl_free(cl);
 }
 END_TEST
@@ -507,8 +504,7 @@ START_TEST(below_a_denied_one)
     cl_sleep(cl, 1.5);
     ck_assert_uint_eq(cl->nodes[6].parent, 4);
     cl->slow[1][0] = true;
-    core_peer_lost(cl->nodes[3].core, CORE_TREE, 4, "the connection was lost");
-    core_peer_lost(cl->nodes[4].core, CORE_TREE, 3, "the connection was lost");
+    disconnect(cl, 3, 4);
     cl_sleep(cl, 0.5);
     ck_assert_uint_eq(cl->nodes[4].parent, 2);
     ck_assert_ptr_nonnull(strstr(cl->nodes[1].log, "rank 4 is counted as lost"));
@@ -520,8 +516,7 @@ START_TEST(below_a_denied_one)
     ck_assert_ptr_nonnull(strchr(cl->nodes[4].states, 'd'));
     cl->nodes[4].dead = true;
     expect_ranks(core_ranks_lost(cl->nodes[0].core), "4");
-    expect_running(cl);
-    expect_routes(cl);
+    expect_whole(cl);
     cl_free(cl);
 }
 END_TEST

@@ -520,8 +520,7 @@ START_TEST(lost_here_only)
     struct cluster *cl = cl_up(6, "chain");
 
     cl->nodes[1].dead = true;
-    core_peer_lost(cl->nodes[2].core, CORE_TREE, 3, "the connection was lost");
-    core_peer_lost(cl->nodes[3].core, CORE_TREE, 2, "the connection was lost");
+    disconnect(cl, 2, 3);
     core_peer_lost(cl->nodes[0].core, CORE_TREE, 1, "killed");
     cl_sleep(cl, 1.);
     cl_kill(cl, 1); /* rank 2 notices it, too */

@@ -106,8 +106,7 @@ START_TEST(announced)
     cl_pump(cl);
     start_again(cl, 3);
     cl_sleep(cl, 1.);
-    expect_running(cl);
-    expect_routes(cl);
+    expect_whole(cl);
     cl_free(cl);
 }
 END_TEST

@@ -40,6 +40,13 @@ static inline void bad_link(struct cluster *cl, uint32_t child, uint32_t parent)
     core_peer_lost(cl->nodes[child].core, CORE_TREE, parent, "it is silent");
 }
 
+/* The connection breaks, and both live: the parent notices it first. */
+static inline void disconnect(struct cluster *cl, uint32_t parent, uint32_t child)
+{
+    core_peer_lost(cl->nodes[parent].core, CORE_TREE, child, "the connection was lost");
+    core_peer_lost(cl->nodes[child].core, CORE_TREE, parent, "the connection was lost");
+}
+
 /* Remove the module and the client of each rank that has a client. */
 static inline void remove_parties(struct cluster *cl, struct party **m, struct party **c)
 {
