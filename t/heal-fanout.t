@@ -93,4 +93,5 @@ kill -CONT "$stopped"
 is "$status $err" "1 flux overlay restore: rank 3 stays below rank 0: the change of its parent has taken too long" \
     "one of them stands still: that it stays is told, and nothing else"
 release
+is "$status" 0 "the session ends well"
 finish
