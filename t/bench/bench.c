@@ -40,6 +40,28 @@ void bench_die(const char *fmt, ...)
     exit(1);
 }
 
+pid_t bench_fork(void)
+{
+    pid_t pid;
+
+    fflush(stdout);
+    if ((pid = fork()) < 0)
+        bench_die("fork: %s", strerror(errno));
+    if (pid == 0)
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    return pid;
+}
+
+void bench_wait(size_t n)
+{
+    int status;
+
+    while (n-- > 0) {
+        if (wait(&status) < 0 || status != 0)
+            bench_die("a process failed");
+    }
+}
+
 double bench_now_us(void)
 {
     struct timespec ts;
@@ -146,7 +168,6 @@ static void work(const struct bench_op *op, double *us, int fd)
 {
     char c;
 
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (op->cpu != BENCH_ANY_CPU)
         bench_pin(getpid(), op->cpu);
     while (read(fd, &c, 1) == 1) {
@@ -161,9 +182,9 @@ static void start_worker(struct worker *w, const struct bench_op *op, double *us
 {
     int fd[2];
 
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) < 0 || (w->pid = fork()) < 0)
-        bench_die("cannot start a process: %s", strerror(errno));
-    if (w->pid == 0) {
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) < 0)
+        bench_die("socketpair: %s", strerror(errno));
+    if ((w->pid = bench_fork()) == 0) {
         close(fd[0]);
         work(op, us, fd[1]);
     }
@@ -192,7 +213,6 @@ void bench_rounds(struct bench_op *ops, size_t nops, size_t rounds)
     us = mmap(NULL, max * sizeof(*us), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (!p50 || !p99 || !workers || us == MAP_FAILED)
         bench_die("out of memory");
-    fflush(stdout);
     for (size_t i = 0; i < nops; i++)
         start_worker(&workers[i], &ops[i], us);
     for (size_t round = 0; round <= rounds; round++) {
@@ -226,7 +246,6 @@ static void echo_serve(int fd)
     static char buf[STREAM_CHUNK];
     ssize_t n;
 
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     while ((n = read(fd, buf, sizeof(buf))) > 0) {
         for (ssize_t done = 0; done < n;) {
             ssize_t m = write(fd, buf + done, (size_t)(n - done));
@@ -247,10 +266,7 @@ void bench_echo_start(struct bench_echo *e)
     e->started = true;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) < 0)
         bench_die("socketpair: %s", strerror(errno));
-    fflush(stdout);
-    if ((e->pid = fork()) < 0)
-        bench_die("fork: %s", strerror(errno));
-    if (e->pid == 0) {
+    if ((e->pid = bench_fork()) == 0) {
         close(fd[0]);
         bench_pin(getpid(), e->cpu);
         echo_serve(fd[1]);

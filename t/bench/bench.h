@@ -54,6 +54,11 @@ struct bench_op {
 /* All operations in turn, `rounds` times after one that does not count. */
 void bench_rounds(struct bench_op *ops, size_t nops, size_t rounds);
 
+/* fork(2) a process that is killed when this one ends. */
+pid_t bench_fork(void);
+/* Wait for this many processes, which must succeed. */
+void bench_wait(size_t n);
+
 /* Bind a process with all its threads to one processor, or to none. */
 void bench_pin(pid_t pid, int cpu);
 

@@ -20,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -136,16 +135,13 @@ static void measure(struct client *c, double p50[NOPS], double p99[NOPS])
 
 static pid_t start_attack(const char *uri, char *program, char *what, char *topics)
 {
-    pid_t pid = fork();
+    pid_t pid = bench_fork();
 
-    if (pid < 0)
-        bench_die("fork: %s", strerror(errno));
     if (pid == 0) {
         char *const words[] = {program,     (char *)"600", (char *)"1",
                                (char *)"2", topics,        strcmp(what, "all") == 0 ? NULL : what,
                                NULL};
 
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
         setpgid(0, 0);
         setenv("FLUX_URI", uri, 1);
         bench_pin(getpid(), ATTACKED);

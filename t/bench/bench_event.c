@@ -26,7 +26,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -121,12 +120,8 @@ static pid_t start_reader(struct board *b, uint32_t first, uint32_t count)
     flux_t *h;
     pid_t pid;
 
-    fflush(stdout);
-    if ((pid = fork()) < 0)
-        bench_die("fork: %s", strerror(errno));
-    if (pid > 0)
+    if ((pid = bench_fork()) > 0)
         return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     h = bench_open();
     if (!(readers = calloc(count, sizeof(*readers))) || !(reactor = flux_reactor_create(false)))
         bench_die("out of memory");
@@ -231,7 +226,6 @@ static void sub_serve(struct board *b, const char *uri)
     void *sub = zmq_socket(zmq_ctx_new(), ZMQ_SUB);
     char buf[256];
 
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (zmq_setsockopt(sub, ZMQ_SUBSCRIBE, "", 0) < 0 || zmq_connect(sub, uri) < 0)
         bench_die("%s: %s", uri, zmq_strerror(errno));
     while (zmq_recv(sub, buf, sizeof(buf), 0) > 0)
@@ -246,10 +240,7 @@ static void bare_start(struct bare_zmq *z)
     int one = 1;
 
     for (uint32_t i = 0; i < z->count; i++) {
-        pid_t pid = fork();
-        if (pid < 0)
-            bench_die("fork: %s", strerror(errno));
-        if (pid == 0)
+        if (bench_fork() == 0)
             sub_serve(z->board, z->uri);
     }
     z->pub = zmq_socket(zmq_ctx_new(), ZMQ_XPUB);

@@ -33,7 +33,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -78,10 +77,7 @@ static void peer_start(struct peer *p)
     if (fd < 0 || bind(fd, (struct sockaddr *)&p->addr, sizeof(sa_family_t)) < 0 ||
         getsockname(fd, (struct sockaddr *)&p->addr, &p->len) < 0 || listen(fd, 8) < 0)
         bench_die("socket: %s", strerror(errno));
-    if ((p->pid = fork()) < 0)
-        bench_die("fork: %s", strerror(errno));
-    if (p->pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if ((p->pid = bench_fork()) == 0) {
         while ((conn = accept(fd, NULL, NULL)) >= 0) {
             while (read(conn, &c, 1) == 1 && write(conn, &c, 1) == 1)
                 ;

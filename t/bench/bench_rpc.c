@@ -25,7 +25,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -369,7 +368,6 @@ static void router_serve(const char *uri, const struct keys *k)
     void *sock = zmq_socket(ctx, ZMQ_ROUTER);
     int one = 1;
 
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (k) {
         zmq_check(zmq_setsockopt(sock, ZMQ_CURVE_SERVER, &one, sizeof(one)), "CURVE");
         zmq_check(zmq_setsockopt(sock, ZMQ_CURVE_SECRETKEY, k->server_secret, 41), "CURVE");
@@ -391,9 +389,7 @@ static void bare_start(struct bare_zmq *z)
 {
     const struct keys *k = z->keys;
 
-    if ((z->pid = fork()) < 0)
-        bench_die("fork: %s", strerror(errno));
-    if (z->pid == 0)
+    if ((z->pid = bench_fork()) == 0)
         router_serve(z->uri, k);
     z->ctx = zmq_ctx_new();
     z->sock = zmq_socket(z->ctx, ZMQ_DEALER);

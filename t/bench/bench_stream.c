@@ -13,13 +13,11 @@
 #include "config.h"
 #include <errno.h>
 #include <linux/futex.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -208,10 +206,7 @@ static void run(bool stream, void (*writer)(void), void (*reader)(void))
 
     if (stream)
         out_open();
-    if ((pid = fork()) < 0)
-        bench_die("fork: %s", strerror(errno));
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if ((pid = bench_fork()) == 0) {
         reader();
         _exit(0);
     }

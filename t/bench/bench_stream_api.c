@@ -12,13 +12,10 @@
  */
 #include "config.h"
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "bench.h"
@@ -193,25 +190,15 @@ static void run(void (*a)(const char *name), void (*b)(const char *name))
     void (*const both[])(const char *) = {a, b};
     static unsigned number;
     char name[32];
-    int status;
 
     snprintf(name, sizeof(name), "api%u", number++);
-    fflush(stdout);
     for (int i = 0; i < 2 && both[i]; i++) {
-        pid_t pid = fork();
-
-        if (pid < 0)
-            bench_die("fork failed");
-        if (pid > 0)
+        if (bench_fork() > 0)
             continue;
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
         both[i](name);
         _exit(0);
     }
-    for (int i = 0; i < 2 && both[i]; i++) {
-        if (wait(&status) < 0 || status != 0)
-            bench_die("a process failed");
-    }
+    bench_wait(both[1] ? 2 : 1);
 }
 
 int main(void)

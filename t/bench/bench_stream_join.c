@@ -14,15 +14,12 @@
  */
 #include "config.h"
 #include <semaphore.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "bench.h"
@@ -187,15 +184,9 @@ static void pieces(flux_stream_t *s, const struct group *g, bool change, double 
 /* Start the processes of a group: the writers, or the further readers. */
 static void start(const char *name, const struct group *g, bool read, double *array, size_t size)
 {
-    fflush(stdout);
     for (uint32_t i = read; i < (read ? g->readers : g->writers); i++) {
-        pid_t pid = fork();
-
-        if (pid < 0)
-            bench_die("fork failed");
-        if (pid > 0)
+        if (bench_fork() > 0)
             continue;
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (read)
             reader(name, i, g->writers, array, size);
         else
@@ -206,15 +197,11 @@ static void start(const char *name, const struct group *g, bool read, double *ar
 
 static void end(const struct group *g)
 {
-    int status;
 
     put(g->writers, 0);
     for (uint32_t i = 1; i < g->readers; i++)
         sem_post(&common->get[i]);
-    for (uint32_t i = 1; i < g->writers + g->readers; i++) {
-        if (wait(&status) < 0 || status != 0)
-            bench_die("a writer or a reader failed");
-    }
+    bench_wait(g->writers + g->readers - 1);
 }
 
 static void measure(const struct group *g)

@@ -14,12 +14,10 @@
 #include "config.h"
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -252,10 +250,7 @@ static double run(const struct round *r)
     opts.far.listen = listen_fd;
     if (!now.bare && !(out = outlet_create(&opts, &err)))
         bench_die("%s", err.text);
-    if ((pid = fork()) < 0)
-        bench_die("fork: %s", strerror(errno));
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if ((pid = bench_fork()) == 0) {
         if (now.bare)
             bare_read();
         else

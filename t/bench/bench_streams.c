@@ -23,10 +23,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "bench.h"
@@ -264,31 +262,21 @@ static void run(const struct kind *kind, uint32_t writers, uint32_t readers, enu
     double begin;
     double end;
     char name[32];
-    int status;
 
     snprintf(name, sizeof(name), "bench%u", number++);
     atomic_store(&common->joined, 0);
     if (kind == &bare)
         bare_listen(writers);
-    fflush(stdout);
     for (uint32_t i = 0; i < writers + readers; i++) {
-        pid_t pid = fork();
-
-        if (pid < 0)
-            bench_die("fork failed");
-        if (pid > 0)
+        if (bench_fork() > 0)
             continue;
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (i < writers)
             kind->writer(name, i, writers, readers, way);
         else
             kind->reader(name, i - writers, writers, readers, way);
         _exit(0);
     }
-    for (uint32_t i = 0; i < writers + readers; i++) {
-        if (wait(&status) < 0 || status != 0)
-            bench_die("a process failed");
-    }
+    bench_wait(writers + readers);
     for (uint32_t i = 0; kind == &bare && i < writers; i++)
         close(listening[i]);
     begin = common->begin[0];
