@@ -559,7 +559,7 @@ struct streams_member *streams_write(struct streams *ss, struct sim_ep *client, 
 struct streams_member *streams_read(struct streams *ss, struct sim_ep *client, unsigned stream)
 {
     struct streams_member *m = member_add(ss, client, stream);
-    char onoff[16] = "";
+    char onoff[24] = "";
     struct stream_read in = {.name = names[stream],
                              .place = m->far ? "there" : "here",
                              .host = "host",

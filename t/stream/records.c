@@ -94,7 +94,7 @@ static void record_step(tape_write_t *w, uint64_t step, const struct var *vars)
     uint8_t *values[VARS];
     struct tape_block block;
     size_t len[VARS];
-    char name[8];
+    char name[16];
     char *data;
 
     for (int i = 0; i < VARS; i++) {
@@ -143,7 +143,7 @@ static void record(const char *path, struct chance *c, uint64_t steps)
 static void write_step(flux_stream_t *s, const struct var *vars)
 {
     stream_format_t *native[VARS];
-    char name[8];
+    char name[16];
 
     for (int i = 0; i < VARS; i++) {
         struct flux_stream_array a = {.ndims = 1, .count = &vars[i].n};
@@ -164,7 +164,7 @@ static void write_step(flux_stream_t *s, const struct var *vars)
 
 static void read_step(flux_stream_t *s, const struct var *vars)
 {
-    char name[8];
+    char name[16];
 
     for (int i = 0; i < VARS; i++) {
         stream_format_t *native = stream_format_native(vars[i].f, &err);

@@ -112,9 +112,13 @@ static int number(const struct row *r, const char *val, uint32_t *n, errmsg_t *e
 static int take_nodes(sbatch_t *s, const struct row *r, const char *val, errmsg_t *err)
 {
     const char *dash = strchr(val, '-');
+    size_t len = dash ? (size_t)(dash - val) : strlen(val);
     char least[32];
 
-    snprintf(least, sizeof(least), "%.*s", dash ? (int)(dash - val) : (int)sizeof(least), val);
+    if (len >= sizeof(least))
+        return number(r, val, &s->nodes, err);
+    memcpy(least, val, len);
+    least[len] = '\0';
     if (number(r, least, &s->nodes, err) < 0)
         return -1;
     return dash && strcmp(dash + 1, least) != 0

@@ -133,7 +133,7 @@ void flux_handlers_remove(flux_handlers_t *hs)
     }
 }
 
-flux_handlers_t *flux_handlers_add(flux_t *h, const struct flux_handler tab[], void *arg)
+flux_handlers_t *flux_handlers_add(flux_t *h, const struct flux_handler *tab, void *arg)
 {
     struct dispatch *d = flux_handle_dispatch(h);
     struct flux_handlers *hs = calloc(1, sizeof(*hs));

@@ -34,7 +34,7 @@ typedef struct flux_handlers flux_handlers_t;
 
 /* The table must outlive the result.  NULL with ENOMEM, EEXIST (the topic has a handler), or EINVAL
  * (neither request nor event).  Does not subscribe to events: see event.h. */
-flux_handlers_t *flux_handlers_add(flux_t *h, const struct flux_handler tab[], void *arg);
+flux_handlers_t *flux_handlers_add(flux_t *h, const struct flux_handler *tab, void *arg);
 void flux_handlers_remove(flux_handlers_t *hs); /* NULL-safe, keeps errno */
 
 /* Respond to a request.  Nothing is sent if the request has FLUX_MSGF_NORESPONSE.  0, or -1 with

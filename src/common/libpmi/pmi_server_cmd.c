@@ -281,14 +281,15 @@ static void on_spawn(struct pmi_server *s, struct pmi_task *t, const struct pmi_
 static void spawn(struct pmi_server *s, struct pmi_task *t)
 {
     const char *why = NO_SPAWN;
-    size_t len;
-    void *req;
+    bool able = t->state == READY && s->ops->spawn;
+    size_t len = 0;
+    void *req = able ? pmi_spawn_take(&t->spawn, &len) : NULL;
 
     if (t->state != READY) {
         why = "spawn is not possible before init or after finalize";
-    } else if (s->ops->spawn && !(req = pmi_spawn_take(&t->spawn, &len))) {
+    } else if (able && !req) {
         why = "out of memory for a spawn";
-    } else if (s->ops->spawn) {
+    } else if (able) {
         pmi_spawn_clear(&t->spawn);
         pmi_server_set_state(s, t, NAME);
         t->name_cmd = PMI_CMD_SPAWN;

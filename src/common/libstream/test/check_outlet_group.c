@@ -325,7 +325,7 @@ START_TEST(limits)
 {
     outlet_t *o = writer(0., 0);
     inlet_t *i[65];
-    char name[8];
+    char name[16];
 
     for (int k = 0; k < 64; k++) {
         snprintf(name, sizeof(name), "g%d", k);
