@@ -338,11 +338,29 @@ static bool admits(const struct streams_member *r, const struct streams_member *
     return in->far && in->reader == r->number && strcmp(in->key, digits) == 0;
 }
 
+/* The least number of a writer that is there. */
+static uint64_t oldest(const struct streams_member *r)
+{
+    uint64_t least = UINT64_MAX;
+    size_t pos = 0;
+    void *val;
+
+    while (hmap_next(r->seen, &pos, NULL, NULL, &val)) {
+        const struct streams_seen *seen = val;
+
+        if (!seen->gone && !seen->again && seen->number < least)
+            least = seen->number;
+    }
+    return least;
+}
+
 /* Another writer has joined: a former one of its rank has left, and others that are there are of
  * the same run. */
 static void take_beside(struct streams_member *r, const struct streams_member *w,
                         const struct stream_member *in)
 {
+    bool anew = strcmp(w->start, "anew") == 0;
+    uint64_t group = oldest(r);
     size_t pos = 0;
     void *val;
 
@@ -357,6 +375,9 @@ static void take_beside(struct streams_member *r, const struct streams_member *w
         if (former->w->rank == w->rank &&
             (in->epoch <= former->epoch || in->epoch <= former->beside))
             streams_fail(r, "was told of an epoch in which another one of its rank was there:", w);
+        if (former->w->rank == w->rank && anew && former->number > group)
+            streams_fail(r,
+                         "was told of one that has begun anew while others of its group write:", w);
         if (there && former->w->run != in->run)
             streams_fail(r, "was told of another run than that of those who are there:", w);
         if (there && former->beside < in->epoch)
