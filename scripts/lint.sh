@@ -60,9 +60,9 @@ format | reformat)
             echo "lint.sh: $file is not in the form of .clang-format: \`make format' would do"
             "$tool" "$file" | diff -u "$file" - | sed -n '3,14p'
         done
-        # clang-format leaves comments as long as they are.
+        # clang-format leaves comments as long as they are, and does not see Python.
         # shellcheck disable=SC2016 # for awk
-        long=$(list_files '*.c' '*.h' |
+        long=$({ list_files '*.c' '*.h'; list_files '*.py' | grep -E '^(src|t/python)/'; } |
             xargs -r awk 'length($0) > 100 { print "lint.sh: " FILENAME ":" FNR ": over 100 columns" }')
         [ -z "$long" ] || printf '%s\n' "$long"
         [ -z "$bad$long" ] || exit 1

@@ -1,7 +1,7 @@
 """check.py - compare results of the pipeline with LAMMPS' own computes, atom by atom.
 
-check.in runs it. The recordings atoms.rec, csym.rec and cna.rec are of one run; the steps of the latter
-two are found by their time in the first.
+check.in runs it. The recordings atoms.rec, csym.rec and cna.rec are of one run; the steps of the
+latter two are found by their time in the first.
 """
 
 import os

@@ -1,7 +1,7 @@
 """simulate.py - run the simulation of crack.in, and write the stream crack.atoms.
 
-Each rank of LAMMPS writes the atoms that it owns, from where LAMMPS has them in memory. The simulation
-ends after its last step, or when the stream was removed: the analysis has seen enough.
+Each rank of LAMMPS writes the atoms that it owns, from where LAMMPS has them in memory. The
+simulation ends after its last step, or when the stream was removed: the analysis has seen enough.
 """
 
 import errno

@@ -487,7 +487,8 @@ class EndTest(Case):
         }
         for name, (first, call) in calls.items():
             with self.subTest(name):
-                program = f"import flux; h = flux.open(); {first}; h.dispatch(); print(1, flush=True); {call}"
+                program = f"import flux; h = flux.open(); {first}; h.dispatch(); "
+                program += f"print(1, flush=True); {call}"
                 child = subprocess.Popen(
                     [sys.executable, "-c", program],
                     stdout=subprocess.PIPE,

@@ -127,7 +127,7 @@ class StreamValuesTest(Case):
                         copy = copies.begin_step(timeout=60)
                         self.assertEqual((copy.variables(), copy.pinned()), (names, ["x"]))
                         self.assertEqual(copy["x"], b"1")
-                    # A value that was pinned with a step that is not copied comes with the next one.
+                    # A value that was pinned by a step that is not copied comes with the next.
                     out.put("x", b"2")
                     out.end_step()
                     steps.begin_step(timeout=60)

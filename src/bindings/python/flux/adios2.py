@@ -2,7 +2,7 @@
 
 from flux.adios2 import Stream                  # in place of: from adios2 import Stream
 
-with Stream("heat", "w") as s:                  # or Stream("heat", "w", comm), a communicator of mpi4py
+with Stream("heat", "w") as s:                  # or Stream("heat", "w", comm), as mpi4py has it
     for _ in s.steps(10):
         s.write("T", T, shape, start, count)
 
@@ -10,10 +10,11 @@ with Stream("heat", "r") as s:
     for _ in s.steps():
         part = s.read("T", [0, 0], [10, 100])
 
-Each stream is one of Flux (flux.stream) in the session of the environment, so `flux stream` shows it, and
-programs in other languages read it. `FileReader` reads a file of `flux stream record`, also without a session.
-Engines and transports can be named, and have no effect. What streams cannot do, such as operators, or several
-steps in one read, is NotImplementedError. An attribute is one of the stream (flux_stream_put_attr(3)).
+Each stream is one of Flux (flux.stream) in the session of the environment, so `flux stream` shows
+it, and programs in other languages read it. `FileReader` reads a file of `flux stream record`, also
+without a session. Engines and transports can be named, and have no effect. What streams cannot do,
+such as operators, or several steps in one read, is NotImplementedError. An attribute is one of the
+stream (flux_stream_put_attr(3)).
 """
 
 import enum
@@ -166,7 +167,7 @@ class Variable:
 
 
 class _Block(Dict[str, str]):
-    """What a writer has of a variable. "Min" and "Max" are computed when one of them is asked for."""
+    """What a writer has of a variable. "Min" and "Max" are computed when one is asked for."""
 
     def __init__(self, step: Step, name: str, writer: int, known: Dict[str, str]) -> None:
         super().__init__(known)
@@ -200,10 +201,10 @@ class IO:
 
     "QueueLimit": how many steps wait for a reader at most (0: 2, or more in 64 MiB; a limit of the
     writer holds for all readers). "QueueFullPolicy": "Block" or "Discard", which drops the oldest
-    step of a reader, or, of a writer, the new step; writers that write a stream together decide that
-    each by itself, and readers get the steps that all have published. "RendezvousReaderCount" (1),
-    for which a writer waits when it opens the stream; "OpenTimeoutSecs", how long either waits (no
-    limit).
+    step of a reader, or, of a writer, the new step; writers that write a stream together decide
+    that each by itself, and readers get the steps that all have published. "RendezvousReaderCount"
+    (1), for which a writer waits when it opens the stream; "OpenTimeoutSecs", how long either waits
+    (no limit).
     """
 
     def __init__(self, name: str = "") -> None:
@@ -301,7 +302,8 @@ class IO:
 
     def open(self, name: str, mode: Any, comm: Any = None) -> "Stream":
         """The engine of adios2 is not there; its Stream is."""
-        raise NotImplementedError(f"open {name} with Stream(io, name, mode, comm), not as an engine")
+        text = f"open {name} with Stream(io, name, mode, comm), not as an engine"
+        raise NotImplementedError(text)
 
     def _lower(self) -> Dict[str, str]:
         return {key.lower(): value for key, value in self._parameters.items()}
@@ -359,9 +361,9 @@ def _team(comm: Any) -> Dict[str, Any]:
 class Stream:
     """An end of a stream: Stream(name, mode [, comm]) or Stream(io, name, mode [, comm]).
 
-    `mode` is "w" or "r". Opening a stream for reading waits until all its writers are there, and for
-    writing, until there is a reader (`IO`). With a communicator, its processes write the stream together,
-    or read the same steps of it, as a team; each reads what it needs of a step.
+    `mode` is "w" or "r". Opening a stream for reading waits until all its writers are there, and
+    for writing, until there is a reader (`IO`). With a communicator, its processes write the stream
+    together, or read the same steps of it, as a team; each reads what it needs of a step.
     """
 
     def __init__(self, *args: Any, comm: Any = None) -> None:
@@ -474,7 +476,8 @@ class Stream:
         for name, attribute in self._io._attributes.items():
             content = attribute._content
             known = self._attributes.get(name)
-            if content is None or (type(known) is type(content) and numpy.array_equal(known, content)):
+            same = type(known) is type(content) and numpy.array_equal(known, content)
+            if content is None or same:
                 continue
             self._put("@" + name, content, [], [], pinned=True)
             self._attributes[name] = content
@@ -580,8 +583,8 @@ class Stream:
     ) -> None:
         """Add a variable to the step: an array of NumPy, a list, a number, or a text.
 
-        With `shape`, it is the piece of a global array that begins at `start`, of the shape `count`.
-        Arrays are read by `end_step()`, and must not change until then.
+        With `shape`, it is the piece of a global array that begins at `start`, of the shape
+        `count`. Arrays are read by `end_step()`, and must not change until then.
         """
         if self._out is None:
             raise make_error(errno.EINVAL, f"stream '{self._name}' was opened for reading")
@@ -609,7 +612,7 @@ class Stream:
         return self._step
 
     def _find(self, name: str, block: Optional[int] = None) -> Optional[_Found]:
-        """What a variable is; None for bytes that nobody has described, of nothing, or without it."""
+        """What a variable is; None for bytes that nobody has described, or without the variable."""
         step = self._current()
         try:
             return step.inquire(name, block)
@@ -699,8 +702,8 @@ class Stream:
 
         Texts, as adios2 has them: "Start", "Count", "BlockID", "WriterID", "Step", "Shape",
         "IsValue" and "IsReverseDims". "Min" and "Max" are computed when they are asked for, as
-        `block["Min"]`, from the values of the writer, while the step is begun; KeyError if these are
-        not numbers, or complex.
+        `block["Min"]`, from the values of the writer, while the step is begun; KeyError if these
+        are not numbers, or complex.
         """
         step = self._current()
         blocks: List[Dict[str, str]] = []
@@ -716,7 +719,8 @@ class Stream:
             info["IsReverseDims"] = "1" if found.columns else "0"
             blocks.append(_Block(step, name, writer, info))
         if not blocks:
-            raise make_error(errno.ENOENT, f"step {step.number} of stream '{self._name}' has no {name}")
+            text = f"step {step.number} of stream '{self._name}' has no {name}"
+            raise make_error(errno.ENOENT, text)
         return [blocks]
 
     def available_attributes(
@@ -733,7 +737,8 @@ class Stream:
                 name = key[len(before) :]
                 if key.startswith(before) and name not in result:
                     a = Attribute(name, step._value(key, writer))
-                    result[name] = {"Type": self._attribute_type(key, writer), "Value": str(a._content)}
+                    kind = self._attribute_type(key, writer)
+                    result[name] = {"Type": kind, "Value": str(a._content)}
         return result
 
     def _attribute_type(self, key: str, writer: int) -> str:
@@ -773,7 +778,8 @@ class FileReader(Stream):
     reader, has begun, or else of the first one.
     """
 
-    def __init__(self, path: Any, comm: Any = None) -> None:  # pylint: disable=super-init-not-called
+    # pylint: disable-next=super-init-not-called
+    def __init__(self, path: Any, comm: Any = None) -> None:
         self._in: Optional[Recording] = Recording(path)  # type: ignore[assignment]
         self._name = str(path)
         self._mode = "rra"
@@ -836,8 +842,8 @@ class FileReader(Stream):
         block_id: Optional[int] = None,
         step_selection: Any = None,
     ) -> Any:
-        """A variable: see `Stream.read()`. With `step_selection`, [first, count], of these steps, one
-        after the other in the first dimension of the array (of values and texts: in a list)."""
+        """A variable: see `Stream.read()`. With `step_selection`, [first, count], of these steps,
+        one after the other in the first dimension of the array (of values and texts: in a list)."""
         if step_selection is None or len(step_selection) == 0:
             return super().read(name, start, count, block_id)
         if self._begun:

@@ -1,4 +1,4 @@
-"""Arguments of the calls of streams: numbers for each dimension, boxes, pieces, and ranks of writers."""
+"""Arguments of the calls of streams: numbers for dimensions, boxes, pieces, ranks of writers."""
 
 import math
 import operator

@@ -92,5 +92,6 @@ def plain(data):
         if isinstance(e, OverflowError):
             raise
         if why.startswith("memoryview: "):
-            why = f"{type(data).__name__} is not an array, bytes, a number, a text or a list of numbers"
+            kind = type(data).__name__
+            why = f"{kind} is not an array, bytes, a number, a text or a list of numbers"
     raise TypeError(why)

@@ -46,8 +46,8 @@ class Subscription(Source):
     """Events with a prefix, in the order of their numbers (`Handle.subscribe()`).
 
     Iterate over it (it does not end by itself), or call `next()`; with asyncio, `async for`.
-    Leaving the `with` statement, or `close()`, ends the subscription; so does dropping it, unless it
-    has a callback.
+    Leaving the `with` statement, or `close()`, ends the subscription; so does dropping it, unless
+    it has a callback.
     """
 
     def __init__(self, handle: "Handle", prefix: str, max_events: int, max_bytes: int) -> None:

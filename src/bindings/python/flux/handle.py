@@ -51,7 +51,7 @@ class _Connection:
         return ffi.gc(pointer, lambda pointer: self.free(once, pointer))
 
     def free(self, destroy: Callable, *pointers) -> None:
-        """Free something; in another thread than that of the handle (by garbage collection) later."""
+        """Free something: later, if garbage collection does so in another thread."""
         if not self.h:
             return
         if self.thread is None:
@@ -617,8 +617,8 @@ class Handle:
 
         `evict`: give up readers that make it wait for as many seconds without releasing a step (0:
         never). `keep`: steps kept for readers that come later. `depth`: the largest number of steps
-        that wait for a reader, whatever it asks for (0: no limit). `readers`: wait for as many, at most
-        `timeout` seconds. `transport`: "auto", "tcp" or "ring"; `secure`: encrypt TCP, and
+        that wait for a reader, whatever it asks for (0: no limit). `readers`: wait for as many, at
+        most `timeout` seconds. `transport`: "auto", "tcp" or "ring"; `secure`: encrypt TCP, and
         `share`: share one connection with others between the same hosts, whatever the session does.
         `transforms`: files in Lua and shared objects, separated by "|", which change each step
         before it is published (flux-stream(3)). `start`: "append" continues a stream that another
@@ -657,16 +657,16 @@ class Handle:
 
         `policy`: what happens to a step when the queue is full: "block", "drop-oldest",
         "drop-newest", "latest" or "sample:K". `depth`, `max_bytes`: steps in the queue, and their
-        bytes if they are more than 2. 0 is the default of flux-stream(3). `group`: each step goes to
-        one member of it, and to another one if that member does not end it; `key`: the variable of
-        which steps with equal values are in order; `by`: what the members share, "step" (default) or
-        "record": then each has the records of `StreamReader.mine`, and `key` is a field of them;
-        `resume`: seconds for which the group gets steps
-        when it has no member, so that the only one, started again, misses none. `team`: all members of it see the same steps; this
-        one is `rank` of `size` (0: as `stream_rank()`). `switch`: steps come only while it is on
-        (`stream_switch()`). `stay`: go on with writers that take the place of those that have gone.
-        `transport`, `secure`, `share`: as of a writer. `transforms`: the same, for each step that is
-        begun; `join`: the stream that is their second input, by the numbers of steps.
+        bytes if they are more than 2. 0 is the default of flux-stream(3). `group`: each step goes
+        to one member of it, and to another one if that member does not end it; `key`: the variable
+        of which steps with equal values are in order; `by`: what the members share, "step"
+        (default) or "record": then each has the records of `StreamReader.mine`, and `key` is a
+        field of them; `resume`: seconds for which the group gets steps when it has no member, so
+        that the only one, started again, misses none. `team`: all members of it see the same steps;
+        this one is `rank` of `size` (0: as `stream_rank()`). `switch`: steps come only while it is
+        on (`stream_switch()`). `stay`: go on with writers that take the place of those that have
+        gone. `transport`, `secure`, `share`: as of a writer. `transforms`: the same, for each step
+        that is begun; `join`: the stream that is their second input, by the numbers of steps.
         """
         options = {"policy": policy, "depth": depth, "bytes": max_bytes, "timeout": timeout}
         options.update(group=group, key=key, by=by, onoff=switch, stay=stay)

@@ -518,8 +518,9 @@ class Jobs:
     ) -> dict:
         """The state of the queue, after an operation on it.
 
-        "status"; "stop" and "start" scheduling; "disable" and "enable" submission; "drain"
-        returns when all jobs have ended, "idle" when none runs or is pending. `reason`: of "stop" and "disable".
+        "status"; "stop" and "start" scheduling; "disable" and "enable" submission; "drain" returns
+        when all jobs have ended, "idle" when none runs or is pending. `reason`: of "stop" and
+        "disable".
         """
         pointer = lib.flux_job_queue(
             self._open(),

@@ -73,8 +73,8 @@ def make_jobspec(
 
     command         its words; of a str they are split as by a shell, without expansion
     programs        in place of a command: several programs, which share one MPI_COMM_WORLD
-    nodes, ntasks, tasks_per_node, cores_per_task, gpus_per_task, exclusive, overcommit, ranks, hosts
-                    as the options of the command
+    nodes, ntasks, tasks_per_node, cores_per_task, gpus_per_task, exclusive, overcommit, ranks,
+    hosts           as the options of the command
     mem             memory for each task: bytes, or "500M", "4G"
     pools           {name: quantity}
     requires        properties that nodes must have ("^x": must not have)
@@ -90,7 +90,7 @@ def make_jobspec(
                     of "30" is 30 minutes
     input, output, error
                     files; in their names {{id}}, {{task}}, {{node}}, {{name}} are replaced
-    stdin           tasks that read the input: "first", "all", "none"; by default "first" with `input`
+    stdin           tasks that read the input: "first" (the default with `input`), "all", "none"
     output_limit    output kept in the key-value store: bytes, or "64M"
     dependencies    "afterok:7", or several of them: after, afterany, afterok, afternotok
     begin_time      seconds since 1970, or a datetime

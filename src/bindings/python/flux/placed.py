@@ -1,8 +1,8 @@
 """Values that a writer of a stream makes in the memory of a step, from where readers take them.
 
-Room for them is reserved, the step is placed, and then each one is an array of NumPy over its memory,
-until the step ends. If a transform is to make the step (flux_stream_lasting(3)), that memory does not
-last: the array has memory of its own, which is copied when the step ends.
+Room for them is reserved, the step is placed, and then each one is an array of NumPy over its
+memory, until the step ends. If a transform is to make the step (flux_stream_lasting(3)), that
+memory does not last: the array has memory of its own, which is copied when the step ends.
 """
 
 import math

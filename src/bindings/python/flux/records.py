@@ -1,8 +1,9 @@
 """Records: the formats of flux-stream-format(3), and their values in Python.
 
-A record is a dict, or an instance of a dataclass; its fields are numbers, bool, str, bytes (for `char`
-and `bytes`), lists of these, nested for each dimension, other records, or None for what is absent. The
-memory of C structs, which libstream encodes and converts, is made and read here, field by field.
+A record is a dict, or an instance of a dataclass; its fields are numbers, bool, str, bytes (for
+`char` and `bytes`), lists of these, nested for each dimension, other records, or None for what is
+absent. The memory of C structs, which libstream encodes and converts, is made and read here, field
+by field.
 
     atom = flux.RecordFormat('''
         record atom
@@ -56,7 +57,8 @@ class _Field:
         self.offset, self.elem = c.offset, c.elem
         self.slot, self.pointers = c.slot, c.pointers
         # A dimension is a number, or the index of the field that has it.
-        self.dims: List[Tuple[int, int]] = [(c.dims[i].fixed, c.dims[i].field) for i in range(c.ndims)]
+        dims = (c.dims[i] for i in range(c.ndims))
+        self.dims: List[Tuple[int, int]] = [(dim.fixed, dim.field) for dim in dims]
         self.of = format_._inner(c.of) if c.of else None
         self.attributes = _attributes(c.attrs)
         self.default = self.attributes.get("default")
@@ -497,13 +499,14 @@ def _describe_dtype(dtype, name: str, lines: List[str]) -> None:
         kind, offset = dtype.fields[field][:2]
         base, shape = kind.subdtype if kind.subdtype else (kind, ())
         dims = list(shape)
+        sizes = (8, 16) if base.kind == "c" else (1, 2, 4, 8)
         if base.names:
             text = f"{name}_{field}"
             _describe_dtype(base, text, lines)
         elif base.kind in "SV":
             text = "char" if base.kind == "S" else "bytes"
             dims += [base.itemsize] if base.itemsize > 1 else []
-        elif base.kind in "iufc" and base.itemsize in ((8, 16) if base.kind == "c" else (1, 2, 4, 8)):
+        elif base.kind in "iufc" and base.itemsize in sizes:
             text = f"{base.kind}{8 * base.itemsize}"
         elif base.kind == "b":
             text = "bool"

@@ -218,7 +218,7 @@ class Step:
         return found
 
     def _value(self, variable: str, writer: int) -> Any:
-        """A variable as a str, a number, or a list of numbers; None if the writer does not have it."""
+        """A variable as a str, a number, or a list of numbers; None if the writer has none."""
         try:
             data = self.get(variable, writer)
             v = self.inquire(variable, writer) if len(data) else None
@@ -310,10 +310,10 @@ class Step:
     ) -> None:
         """Copy a box of a global array, from whichever writers have it, into a writable buffer.
 
-        In each dimension `count` elements, each `stride` (1) behind the one before, from `start` on,
-        without gaps and in the order of the array; without `start` and `count` all of it. FluxError:
-        ERANGE (outside of the array), ENOBUFS (the buffer is too small), ENODATA (elements are in no
-        piece).
+        In each dimension `count` elements, each `stride` (1) behind the one before, from `start`
+        on, without gaps and in the order of the array; without `start` and `count` all of it.
+        FluxError: ERANGE (outside of the array), ENOBUFS (the buffer is too small), ENODATA
+        (elements are in no piece).
         """
         v = self.inquire(variable)
         lists = self._box(variable, len(v.shape), start, count, stride)
@@ -394,9 +394,9 @@ class Step:
 
         `perform()` gets all that is requested, of each writer on another host in one exchange. The
         elements are then in the NumPy array that this returns, or in `buffer`, which has to be
-        writable, and which this returns if it is given. With `writer` there is only a `stride`. What
-        is not performed is forgotten when the step is released. FluxError: as `read_into()`; not for
-        records.
+        writable, and which this returns if it is given. With `writer` there is only a `stride`.
+        What is not performed is forgotten when the step is released. FluxError: as `read_into()`;
+        not for records.
         """
         v = self.inquire(variable, writer)
         if v.format:
@@ -433,7 +433,7 @@ class Step:
             fail_with(err)
 
     def __getitem__(self, what):
-        """`step["T"]`: the bytes of writer 0; `step["T", 0:10, ::2, 5]`: a part of a global array."""
+        """`step["T"]`: the bytes of writer 0; `step["T", 0:10, ::2, 5]`: part of a global array."""
         if isinstance(what, str):
             return self.get(what)
         if not isinstance(what, tuple) or not what:

@@ -79,7 +79,7 @@ class _Stream:
         handle._check()
         err = ffi.new("errmsg_t *")
         yes_or_no = {name: options.pop(name) for name in ("secure", "share")}
-        names = ("policy", "group", "key", "by", "team", "onoff", "transport", "transforms", "join", "start")
+        names = "policy group key by team onoff transport transforms join start".split()
         texts = {name: options.pop(name, None) for name in names}
         for what, flag in yes_or_no.items():
             texts[what] = None if flag is None else "yes" if flag else "no"
@@ -208,8 +208,8 @@ class StreamWriter(_Stream):
         number, a text, or a list of numbers.
 
         With a `format`, `data` is a record (a dict, or an instance of a dataclass), or a list of
-        records, which are copied now; the format may also be a dataclass, or a text (`RecordFormat`).
-        A structured array of NumPy is an array of records without it.
+        records, which are copied now; the format may also be a dataclass, or a text
+        (`RecordFormat`). A structured array of NumPy is an array of records without it.
 
         Arrays keep their type and shape; bytes are bytes. With `shape` and `offset`, the array is a
         piece of a global array of that shape, and begins there. Data are read by `end_step()`, and
@@ -295,9 +295,9 @@ class StreamWriter(_Stream):
     ) -> None:
         """Add a variable to the step that is made in its place, without a copy: see `place()`.
 
-        `count` is the shape of the array, or of the piece of a global array with `shape` and `offset`,
-        and () that of a single value; `type` is "f64" and so on, a type of NumPy, or a RecordFormat
-        without pointers; with `columns` the first dimension is the fastest.
+        `count` is the shape of the array, or of the piece of a global array with `shape` and
+        `offset`, and () that of a single value; `type` is "f64" and so on, a type of NumPy, or a
+        RecordFormat without pointers; with `columns` the first dimension is the fastest.
         """
         pointer = self._pointer()
         try:
@@ -313,8 +313,8 @@ class StreamWriter(_Stream):
     def place(self, timeout: Optional[float] = None) -> None:
         """Lay out the step, when all its variables were put or reserved.
 
-        Waits like `end_step()`, and copies what was put. Then `at()` has the memory of what was reserved,
-        and `end_step()` publishes it.
+        Waits like `end_step()`, and copies what was put. Then `at()` has the memory of what was
+        reserved, and `end_step()` publishes it.
         """
 
         def call(seconds: float) -> None:
@@ -350,7 +350,7 @@ class StreamWriter(_Stream):
         return lib.flux_stream_wanted(self._pointer())
 
     def wait_readers(self, readers: int, timeout: Optional[float] = None) -> None:
-        """Wait until there are at least as many readers; members of a team count when all have come."""
+        """Wait until there are as many readers; members of a team count when all have come."""
 
         def call(seconds: float) -> None:
             err = ffi.new("errmsg_t *")
@@ -363,15 +363,15 @@ class StreamWriter(_Stream):
             raise wrong_argument(e, f"stream '{self._name}': {e}") from None
 
     def set_attribute(self, name: str, value, variable: Optional[str] = None) -> None:
-        """An attribute, such as "units", of a variable, or of the stream: a text, a number, an array.
+        """An attribute, such as "units", of a variable or the stream: a text, a number, an array.
 
-        Readers find it in this step and all that follow (`Step.attribute()`): it is a pinned variable
-        (flux_stream_put_attr(3)).
+        Readers find it in this step and all that follow (`Step.attribute()`): it is a pinned
+        variable (flux_stream_put_attr(3)).
         """
         self.put(attribute_key(name, variable), value, pinned=True)
 
     def put_all(self, step: "Step", writer: int = 0) -> None:
-        """Add all variables that a writer has put into a step, which must not be released before."""
+        """Add all variables that a writer has put into a step, which is not released before."""
         err = ffi.new("errmsg_t *")
         pointer = step._pointer()
         try:
@@ -400,7 +400,7 @@ class StreamWriter(_Stream):
         self._forget()
 
     def _wait_or_forget(self, call, timeout: Optional[float], refused: bool) -> None:
-        """`_wait()`: after an error libstream has forgotten the step, unless the call is refused."""
+        """`_wait()`: after an error libstream has forgotten the step, unless it was refused."""
         try:
             self._wait(call, timeout)
         except FluxError as e:
@@ -417,10 +417,10 @@ class StreamWriter(_Stream):
             fail_with(err)
 
     def end_step_later(self) -> bool:
-        """Publish the step without waiting: False if it is pending, and published when readers have room.
+        """Publish the step without waiting: False if it is pending until readers have room.
 
-        Data are copied, and may change at once. One step may be pending (FluxError: EBUSY); whatever
-        ends the next one waits for it. `wait_step()` waits for it.
+        Data are copied, and may change at once. One step may be pending (FluxError: EBUSY);
+        whatever ends the next one waits for it. `wait_step()` waits for it.
         """
         err = ffi.new("errmsg_t *")
         self._places.fill()
@@ -489,8 +489,9 @@ class StreamWriter(_Stream):
         """Leave the stream, whose steps do not end where they should, since the program has failed.
 
         Readers get the steps that were ended, and then an error (flux_stream_fail(3)). An exception
-        that leaves a `with` statement of the stream, or of its handle, does this, except for that of
-        `sys.exit(0)`; so does the end of the program by an exception, or with another status than 0.
+        that leaves a `with` statement of the stream, or of its handle, does this, except for that
+        of `sys.exit(0)`; so does the end of the program by an exception, or with another status
+        than 0.
         """
         self._drop(True)
 
@@ -504,8 +505,8 @@ class StreamWriter(_Stream):
 class StreamReader(_Stream):
     """The end of a stream that reads steps (`Handle.stream_reader()`).
 
-    Iterate over it: each step is released when the next one is asked for, and the loop ends when the
-    writers have closed the stream. A member of a group (`group`) acknowledges a step by that.
+    Iterate over it: each step is released when the next one is asked for, and the loop ends when
+    the writers have closed the stream. A member of a group (`group`) acknowledges a step by that.
     """
 
     def __init__(self, handle: "Handle", name: str, options: dict) -> None:
@@ -550,7 +551,7 @@ class StreamReader(_Stream):
         return self._step
 
     async def begin_step_async(self) -> Optional["Step"]:
-        """The same for the next step, in a task of asyncio; `async for step in reader` does it, too."""
+        """The same for the next step, in a task of asyncio; so does `async for step in reader`."""
         import asyncio
 
         loop = asyncio.get_running_loop()
