@@ -11,8 +11,9 @@
  *     if it leads here: its broker is started through ssh.
  *  3. A rank beyond the list has no host until one is added, to which no other rank belongs then.
  *     Names are compared as they are written.
- *  4. Once a host has been added, `ranks` has the name of each host, and its first rank: no host is
- *     compared with all others.
+ *  4. Once a host has been added or looked for, `ranks` has the first rank of each name, and with a
+ *     dot before it, with which no name begins, that of what precedes a domain: no host is compared
+ *     with all others.
  *
  * Failure: a list without this host is refused, since the initial program, its input and its
  * output belong to the host on which rank 0 runs.
@@ -36,7 +37,7 @@ struct boot_hosts {
     uint32_t size;
     uint32_t listed;
     uint32_t vacant; /* all added ranks below this one have a host */
-    hmap_t *ranks;   /* name -> first rank + 1; NULL until a host is added */
+    hmap_t *ranks;   /* name -> first rank + 1; NULL until it is needed */
     bool several;    /* more than one host */
 };
 
@@ -165,26 +166,55 @@ struct key {
     char text[HOSTLIST_NAME_MAX + 1];
 };
 
-/* Case does not matter.  The name has at most HOSTLIST_NAME_MAX bytes. */
-static struct key key_of(const char *name)
+/* What precedes the domain, if there is one. */
+static size_t label_len(const char *name)
 {
-    struct key key = {""};
+    return is_address(name) ? strlen(name) : strcspn(name, ".");
+}
 
-    for (size_t i = 0; name[i] && i < HOSTLIST_NAME_MAX; i++)
-        key.text[i] = (char)tolower((unsigned char)name[i]);
+/* Case does not matter.  The name has at most HOSTLIST_NAME_MAX bytes. */
+static struct key key_of(const char *prefix, const char *name, size_t len)
+{
+    struct key key;
+
+    snprintf(key.text, sizeof(key.text), "%s%.*s", prefix, (int)len, name);
+    for (char *p = key.text; *p; p++)
+        *p = (char)tolower((unsigned char)*p);
     return key;
+}
+
+/* The rank + 1; 0: none. */
+static uint32_t get(const boot_hosts_t *h, const struct key *key)
+{
+    return (uint32_t)(uintptr_t)hmap_get(h->ranks, key->text);
+}
+
+static int put(boot_hosts_t *h, const struct key *key, uint32_t rank)
+{
+    return get(h, key) ? 0 : hmap_put(h->ranks, key->text, (void *)(uintptr_t)(rank + 1));
 }
 
 static int note(boot_hosts_t *h, uint32_t rank)
 {
-    struct key key = key_of(h->names[rank]);
+    const char *name = h->names[rank];
+    const size_t label = label_len(name);
+    const struct key whole = key_of("", name, strlen(name)), any = key_of(".", name, label);
 
-    return hmap_get(h->ranks, key.text)
-               ? 0
-               : hmap_put(h->ranks, key.text, (void *)(uintptr_t)(rank + 1));
+    return put(h, &whole, rank) < 0 || (name[label] && put(h, &any, rank) < 0) ? -1 : 0;
 }
 
-/* A session to which no host is added does without the map. */
+static void forget(boot_hosts_t *h, uint32_t rank)
+{
+    const char *name = h->names[rank];
+    const struct key keys[] = {key_of("", name, strlen(name)), key_of(".", name, label_len(name))};
+
+    for (int i = 0; i < 2; i++) {
+        if (get(h, &keys[i]) == rank + 1)
+            (void)hmap_del(h->ranks, keys[i].text);
+    }
+}
+
+/* A session in which no host is added or looked for does without the map. */
 static int make_map(boot_hosts_t *h)
 {
     int rc;
@@ -207,7 +237,7 @@ static int make_map(boot_hosts_t *h)
 static int check_new(boot_hosts_t *h, const char *host, uint32_t *rank, errmsg_t *err)
 {
     struct key key;
-    uintptr_t known;
+    uint32_t known;
     size_t count = 0;
 
     /* The name becomes an argument of ssh. */
@@ -216,10 +246,10 @@ static int check_new(boot_hosts_t *h, const char *host, uint32_t *rank, errmsg_t
         return errmsg_fail(err, EINVAL, "'%.64s' is not the name of a host", host);
     if (make_map(h) < 0)
         return errmsg_fail(err, ENOMEM, "out of memory for host %.64s", host);
-    key = key_of(host);
-    if ((known = (uintptr_t)hmap_get(h->ranks, key.text)) == 0)
+    key = key_of("", host, strlen(host));
+    if (!(known = get(h, &key)))
         return 0;
-    *rank = (uint32_t)(known - 1);
+    *rank = known - 1;
     return errmsg_fail(err, EEXIST, "host %.64s is rank %u of the session already", host, *rank);
 }
 
@@ -227,8 +257,7 @@ static int place(boot_hosts_t *h, uint32_t rank, const char *host, errmsg_t *err
 {
     if ((h->names[rank] = strdup(host)) && note(h, rank) == 0)
         return 0;
-    free(h->names[rank]);
-    h->names[rank] = NULL;
+    boot_hosts_remove(h, rank);
     return errmsg_fail(err, ENOMEM, "out of memory for host %.64s", host);
 }
 
@@ -258,15 +287,29 @@ int boot_hosts_add(boot_hosts_t *h, const char *host, uint32_t *rank, errmsg_t *
 
 void boot_hosts_remove(boot_hosts_t *h, uint32_t rank)
 {
-    if (h->names[rank] && h->ranks) {
-        struct key key = key_of(h->names[rank]);
-
-        (void)hmap_del(h->ranks, key.text);
-    }
+    if (h->names[rank] && h->ranks)
+        forget(h, rank);
     free(h->names[rank]);
     h->names[rank] = NULL;
     if (rank < h->vacant)
         h->vacant = rank;
+}
+
+uint32_t boot_hosts_find(boot_hosts_t *h, const char *host)
+{
+    size_t len = strlen(host), label = label_len(host);
+    struct key whole, alike;
+    uint32_t at, other;
+
+    if (len > HOSTLIST_NAME_MAX || make_map(h) < 0)
+        return h->size;
+    whole = key_of("", host, len);
+    alike = key_of(host[label] ? "" : ".", host, label); /* without a domain, or with any */
+    at = get(h, &whole);
+    other = get(h, &alike);
+    if (at == 0 || (other > 0 && other < at))
+        at = other;
+    return at > 0 ? at - 1 : h->size;
 }
 
 uint32_t boot_hosts_size(const boot_hosts_t *h)

@@ -34,6 +34,9 @@ int boot_hosts_add(boot_hosts_t *h, const char *host, uint32_t *rank, errmsg_t *
 int boot_hosts_put(boot_hosts_t *h, uint32_t rank, const char *host, errmsg_t *err);
 /* This rank, to which a host was added, has none any more. */
 void boot_hosts_remove(boot_hosts_t *h, uint32_t rank);
+/* The first rank of a host of this name, or of one that boot_hosts_same() takes for it.  The size:
+ * there is none, or no memory to look for it. */
+uint32_t boot_hosts_find(boot_hosts_t *h, const char *host);
 
 uint32_t boot_hosts_size(const boot_hosts_t *h);
 uint32_t boot_hosts_listed(const boot_hosts_t *h); /* ranks that have had a host from the start */

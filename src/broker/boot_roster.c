@@ -198,21 +198,6 @@ static const char *host_at(const boot_roster_t *r, uint32_t rank)
     return idset_test(r->unsaved, rank) ? NULL : boot_hosts_name(r->hosts, rank);
 }
 
-/* The first rank of a host of the session; the size of the session: none. */
-static uint32_t rank_of(const boot_roster_t *r, const char *host)
-{
-    uint32_t rank = 0, size = boot_hosts_size(r->hosts);
-
-    while (rank < size) {
-        const char *name = host_at(r, rank);
-
-        if (name && boot_hosts_same(name, host))
-            break;
-        rank++;
-    }
-    return rank;
-}
-
 int boot_roster_admit(const boot_roster_t *r, uint32_t rank, const char *host, errmsg_t *err)
 {
     const char *known = rank < boot_hosts_size(r->hosts) ? host_at(r, rank) : NULL;
@@ -220,7 +205,8 @@ int boot_roster_admit(const boot_roster_t *r, uint32_t rank, const char *host, e
 
     if (known && boot_hosts_same(known, host))
         return 0;
-    if ((own = rank_of(r, host)) < boot_hosts_size(r->hosts))
+    own = boot_hosts_find(r->hosts, host);
+    if (own < boot_hosts_size(r->hosts) && host_at(r, own))
         return errmsg_fail(err, EPERM,
                            "host %.64s %s as rank %u, not as rank %u: start its broker with "
                            "--set=boot.rank=%u",

@@ -118,6 +118,40 @@ static void make_state(char dir[sizeof(ROSTER_DIR)], char path[sizeof(ROSTER_DIR
     snprintf(path, sizeof(ROSTER_DIR) + 8, "%s/hosts", dir);
 }
 
+/* A host is found by its name with or without the domain, and by its address. */
+START_TEST(test_found)
+{
+    boot_hosts_t *h = listed(7);
+    static const struct {
+        const char *host;
+        uint32_t rank;
+    } cases[] = {{"A", 0},        {"b.one", 1},    {"c", 2},     {"C.two", 3},
+                 {"c.three", 7},  {"10.0.0.4", 4}, {"10", 7},    {"10.0.0.5", 7},
+                 {"d.domain", 5}, {"d", 5},        {"d.two", 7}, {"", 7}};
+    char name[HOSTLIST_NAME_MAX + 2];
+
+    adds(h, "c.one", 0, 2, "");
+    adds(h, "c.two", 0, 3, "");
+    adds(h, "10.0.0.4", 0, 4, "");
+    adds(h, "d.domain", 0, 5, "");
+    memset(name, 'e', sizeof(name));
+    name[HOSTLIST_NAME_MAX] = '\0';
+    adds(h, name, 0, 6, "");
+    ck_assert_uint_eq(boot_hosts_find(h, name), 6);
+    name[HOSTLIST_NAME_MAX] = 'e'; /* longer than a name may be */
+    name[HOSTLIST_NAME_MAX + 1] = '\0';
+    ck_assert_uint_eq(boot_hosts_find(h, name), 7);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        ck_assert_msg(boot_hosts_find(h, cases[i].host) == cases[i].rank, "%s: %u", cases[i].host,
+                      boot_hosts_find(h, cases[i].host));
+    boot_hosts_remove(h, 2);
+    ck_assert_uint_eq(boot_hosts_find(h, "c.one"), 7);
+    boot_hosts_remove(h, 5);
+    ck_assert_uint_eq(boot_hosts_find(h, "d"), 7);
+    boot_hosts_destroy(h);
+}
+END_TEST
+
 /* Those that are added to a session by configuration file are kept in its state directory. */
 START_TEST(test_roster)
 {
@@ -147,6 +181,8 @@ START_TEST(test_roster)
     ck_assert_ptr_nonnull(strstr(err.text, "host c was added as rank 2, not as rank 3: start its"));
     ck_assert_int_eq(boot_roster_admit(r, 3, "b", &err), -1);
     ck_assert_ptr_nonnull(strstr(err.text, "host b is listed as rank 1, not as rank 3: start its"));
+    ck_assert_int_eq(boot_roster_admit(r, 3, "C.domain", &err), -1);
+    ck_assert_ptr_nonnull(strstr(err.text, "host C.domain was added as rank 2, not as rank 3"));
     ck_assert_int_eq(boot_roster_admit(r, 9, "d", &err), -1);
     ck_assert_int_eq(boot_roster_add(r, "two words", &rank, &err), -1);
     ck_assert_int_eq(boot_roster_add(r, "b", &rank, &err), -1);
@@ -226,6 +262,8 @@ START_TEST(test_roster_large)
     fclose(f);
     ck_assert_ptr_nonnull(r = boot_roster_create(h, dir, &err));
     ck_assert_int_eq(boot_roster_admit(r, 60000, "node60000", &err), 0);
+    ck_assert_int_eq(boot_roster_admit(r, 5, "NODE60000.domain", &err), -1);
+    ck_assert_ptr_nonnull(strstr(err.text, "NODE60000.domain was added as rank 60000, not as"));
     ck_assert_int_eq(boot_roster_add(r, "NODE60000", &rank, &err), -1);
     ck_assert_int_eq(errno, EEXIST);
     ck_assert_uint_eq(rank, 60000);
@@ -402,6 +440,6 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("boot_ssh", test_hosts, test_added, test_roster, test_roster_large, test_frames,
-              test_greeting, test_args, test_explain);
+    RUN_SUITE("boot_ssh", test_hosts, test_added, test_found, test_roster, test_roster_large,
+              test_frames, test_greeting, test_args, test_explain);
 }
