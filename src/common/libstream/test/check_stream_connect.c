@@ -2,6 +2,7 @@
  * module, and all writers. */
 #include "config.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <poll.h>
 #include <pthread.h>
@@ -14,6 +15,7 @@
 #include "libflux/test/fake.h"
 #include "libstream/far_addr.h"
 #include "libstream/far_key.h"
+#include "libstream/far_msg.h"
 #include "libstream/outlet.h"
 #include "libstream/stream.h"
 #include "libutil/clock.h"
@@ -236,6 +238,23 @@ START_TEST(together_here)
 }
 END_TEST
 
+/* A writer that dies when it has read what the reader says, before it answers. */
+static void *die_greeted(void *arg)
+{
+    struct bed *b = arg;
+    int fd = accept(b->listen[0], NULL, NULL);
+    unsigned char greeting[FAR_GREETING_LEN];
+    unsigned char hello[FAR_HELLO_LEN];
+
+    close(b->listen[0]);
+    far_greeting_make(greeting);
+    if (send(fd, greeting, sizeof(greeting), MSG_NOSIGNAL) != sizeof(greeting) ||
+        recv(fd, hello, sizeof(hello), MSG_WAITALL) != sizeof(hello))
+        errmsg_set(&b->why, "the reader has not said its hello");
+    close(fd);
+    return NULL;
+}
+
 /* A writer that leaves while a reader is at its door, or just before, is one that has left: the
  * reader gets the next one. */
 START_TEST(leaves)
@@ -250,14 +269,17 @@ START_TEST(leaves)
     b.n = b.next = 1;
     b.here = _i == 0;
     ck_assert_msg(writer_open(&b, 1) == 0, "%s", b.why.text);
-    close(b.listen[0]);
-    if (b.here) {
+    if (_i < 2)
+        close(b.listen[0]);
+    else
+        ck_assert_int_eq(fcntl(b.listen[0], F_SETFL, 0), 0);
+    if (b.here)
         b.listen[0] = listen_here(b.address[0], 0);
-        ck_assert_int_eq(pthread_create(&t, NULL, end_late, &b), 0);
-    }
+    if (_i != 1)
+        ck_assert_int_eq(pthread_create(&t, NULL, b.here ? end_late : die_greeted, &b), 0);
     s = reader_open(&b);
     ck_assert_msg(s != NULL, "%s", b.err.text);
-    if (b.here)
+    if (_i != 1)
         pthread_join(t, NULL);
     ck_assert_msg(!*b.why.text, "%s", b.why.text);
     rc = flux_stream_begin_step(s, FLUX_STREAM_NEXT, 30., &step, &b.err);
@@ -315,7 +337,7 @@ int main(void)
     tcase_set_timeout(tc, 60);
     for (size_t i = 0; i < sizeof(once) / sizeof(once[0]); i++)
         tcase_add_test(tc, once[i]);
-    tcase_add_loop_test(tc, leaves, 0, 2);
+    tcase_add_loop_test(tc, leaves, 0, 3);
     tcase_add_loop_test(tc, resized, 0, 4);
     return run_case("stream_connect", tc);
 }
