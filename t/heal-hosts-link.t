@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The connection between rank 0 and a child is cut, and neither broker: rank 0 counts the child as lost,
-# which it learns when it connects again.  It ends, is started again, and joins; a job elsewhere goes on.
-# The connection leads through a relay on a host of its own, which is killed.
+# The connection between rank 0 and a child is cut, and both brokers live: rank 0 counts the child as
+# lost, which the child learns when it connects again.  It ends, is started again, and joins; a job
+# elsewhere goes on.  The connection leads through a relay on a host of its own, which is killed.
 # shellcheck source=t/lib.sh disable=SC2154 # set by ok
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=t/netns.sh

@@ -16,9 +16,9 @@
 # shellcheck disable=SC2154 # holders: of t/netns.sh
 # The host of a rank is the one of its number, or ${host_of[RANK]}, beginning with 1.
 
-# The modules are $net_modules (empty: all), further attributes $net_attrs.  If there is a file `hosts`, it is /etc/hosts of the brokers.
-# With `keep` instead of `begin`, a broker that fails is started again, as by systemd, until there is a
-# file `stop`.
+# The modules are $net_modules (empty: all), further attributes $net_attrs.  If there is a file
+# `hosts`, it is /etc/hosts of the brokers.  With `keep` instead of `begin`, a broker that fails is
+# started again, as by systemd, until there is a file `stop`.
 
 pids=() host_of=() net_size=0 net_modules=log,kvs net_attrs=
 

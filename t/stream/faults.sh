@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2154 # pid, wrong, round: of the tests
-# What tests of streams under faults share, after lib.sh.  ${pid[NAME]} are their peers: two writers, w0 and w1,
-# and three readers, r0 to r2, of the stream $stream, which `writer NAME OPTION...` and `reader NAME` start.  The readers
-# stay if $stay is 1; the writers then note their steps in $stream.NAME.*, and ${near[NAME]} is 1 for a reader that has to see
-# all of them.
+# What tests of streams under faults share, after lib.sh.  ${pid[NAME]} are their peers: two writers,
+# w0 and w1, and three readers, r0 to r2, of the stream $stream, which `writer NAME OPTION...` and
+# `reader NAME` start.  The readers stay if $stay is 1; the writers then note their steps in
+# $stream.NAME.*, and ${near[NAME]} is 1 for a reader that has to see all of them.
 #
 #     killed NAME      kill a peer, and wait for it
 #     replaced NAME    kill a writer, or let it leave; start the next one in its place
