@@ -79,3 +79,12 @@ def fail_with(err) -> NoReturn:
     """Raise the error of the C function that has just failed, with the message in its errmsg_t."""
     errnum = ffi.errno
     raise make_error(errnum, ffi.string(err.text).decode(errors="replace"))
+
+
+def checked(function, *arguments) -> int:
+    """Call a C function with these arguments and an errmsg_t: its result, or raise its error."""
+    err = ffi.new("errmsg_t *")
+    result = function(*arguments, err)
+    if result < 0:
+        fail_with(err)
+    return result

@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Tuple, Uni
 
 from . import _c
 from ._libflux import ffi, lib
-from .errors import FluxError, FluxTimeoutError, fail, fail_with, make_error
+from .errors import FluxError, FluxTimeoutError, checked, fail, fail_with, make_error
 from .event import Subscription
 from .future import Future
 from .job import Jobs
@@ -591,9 +591,7 @@ class Handle:
         0 of 1 for others. `stream_writer()` uses these by default.
         """
         rank, size = ffi.new("uint32_t *"), ffi.new("uint32_t *")
-        err = ffi.new("errmsg_t *")
-        if lib.flux_stream_rank(rank, size, err) < 0:
-            fail_with(err)
+        checked(lib.flux_stream_rank, rank, size)
         return rank[0], size[0]
 
     def stream_writer(
@@ -678,9 +676,7 @@ class Handle:
     def stream_switch(self, name: str, on: bool) -> None:
         """Turn readers on or off that have named a switch, in all streams."""
         self._check()
-        err = ffi.new("errmsg_t *")
-        if lib.flux_stream_switch(self._h, _c.text(name, "the name"), on, err) < 0:
-            fail_with(err)
+        checked(lib.flux_stream_switch, self._h, _c.text(name, "the name"), on)
 
     @property
     def jobs(self) -> Jobs:
@@ -762,7 +758,5 @@ def _decode_mrpc(future: Future):
 
 def _decode_seq(future: Future) -> int:
     seq = ffi.new("uint64_t *")
-    err = ffi.new("errmsg_t *")
-    if lib.flux_event_get_seq(future._pointer, seq, err) < 0:
-        fail_with(err)
+    checked(lib.flux_event_get_seq, future._pointer, seq)
     return seq[0]

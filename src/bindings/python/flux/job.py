@@ -30,7 +30,7 @@ from typing import (
 
 from . import _c
 from ._libflux import ffi, lib
-from .errors import FluxError, fail, fail_with, make_error
+from .errors import FluxError, checked, fail, make_error
 from .future import Future
 from .jobspec import Program, make_jobspec
 from .kvs import KVS
@@ -565,9 +565,7 @@ class _Writer:
         return lib.submit_writer_size(self._writer)
 
     def add(self, text: bytes, urgency: int) -> None:
-        err = ffi.new("errmsg_t *")
-        if lib.submit_writer_job(self._writer, self._env, urgency, 0, text, len(text), err) < 0:
-            fail_with(err)
+        checked(lib.submit_writer_job, self._writer, self._env, urgency, 0, text, len(text))
 
     def send(self, decode) -> Future:
         future = Future(

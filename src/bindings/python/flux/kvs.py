@@ -30,7 +30,7 @@ from typing import (
 
 from . import _c
 from ._libflux import ffi, lib
-from .errors import FluxError, fail_with, make_error
+from .errors import FluxError, checked, fail_with, make_error
 from .future import Future
 
 if TYPE_CHECKING:
@@ -529,9 +529,7 @@ class Transaction:
             self.commit()
 
     def _add(self, function: Callable, key: str, *arguments) -> "Transaction":
-        err = ffi.new("errmsg_t *")
-        if function(self._txn, _c.text(key, "the key"), *arguments, err) < 0:
-            fail_with(err)
+        checked(function, self._txn, _c.text(key, "the key"), *arguments)
         return self
 
     def put(self, key: str, value: Any) -> "Transaction":
@@ -704,9 +702,7 @@ def _converter(kind) -> Callable[[str, memoryview], Any]:
 def _lookup_view(future: Future) -> memoryview:
     data = ffi.new("const char **")
     length = ffi.new("size_t *")
-    err = ffi.new("errmsg_t *")
-    if lib.flux_kvs_lookup_get(future._pointer, data, length, err) < 0:
-        fail_with(err)
+    checked(lib.flux_kvs_lookup_get, future._pointer, data, length)
     return _c.buffer_of(lib.flux_rpc_get_msg(future._pointer), data[0], length[0])
 
 
@@ -716,18 +712,14 @@ def _decode_link(future: Future) -> str:
 
 def _decode_info(future: Future) -> Info:
     info = ffi.new("struct flux_kvs_info *")
-    err = ffi.new("errmsg_t *")
-    if lib.flux_kvs_lookup_get_info(future._pointer, info, err) < 0:
-        fail_with(err)
+    checked(lib.flux_kvs_lookup_get_info, future._pointer, info)
     return Info(_TYPES[info.type], info.version, info.size, _c.string(info.tag))
 
 
 def _decode_version(future: Future) -> Version:
     version = ffi.new("uint64_t *")
     rootref = ffi.new("const char **")
-    err = ffi.new("errmsg_t *")
-    if lib.flux_kvs_commit_get(future._pointer, version, rootref, err) < 0:
-        fail_with(err)
+    checked(lib.flux_kvs_commit_get, future._pointer, version, rootref)
     return Version(version[0], _c.string(rootref[0]) if rootref[0] else "")
 
 
@@ -735,9 +727,7 @@ def _decode_store(future: Future) -> Tuple[bytes, int]:
     digests = ffi.new("const uint8_t **")
     count = ffi.new("size_t *")
     size = ffi.new("size_t *")
-    err = ffi.new("errmsg_t *")
-    if lib.flux_kvs_store_get(future._pointer, digests, count, size, err) < 0:
-        fail_with(err)
+    checked(lib.flux_kvs_store_get, future._pointer, digests, count, size)
     return bytes(ffi.buffer(digests[0], count[0] * size[0])), size[0]
 
 

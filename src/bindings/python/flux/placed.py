@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Sequence, Tuple, Union
 from . import _c
 from ._libflux import ffi, lib
 from .boxes import NUMPY
-from .errors import fail_with
+from .errors import checked
 from .records import RecordFormat
 
 _KINDS = {"i": "i", "u": "u", "f": "f", "c": "c"}
@@ -69,10 +69,8 @@ class Places:
             name = ffi.new("char[]", _name(dtype).encode())
         array.type, array.ndims, array.count, array.columns = name, len(count), numbers, columns
         array.shape, array.offset = piece
-        err = ffi.new("errmsg_t *")
         text = _c.text(variable, "the name")
-        if lib.flux_stream_put_array(pointer, text, array, ffi.NULL, err) < 0:
-            fail_with(err)
+        checked(lib.flux_stream_put_array, pointer, text, array, ffi.NULL)
         self._rooms[variable] = (tuple(count), dtype, columns)
         return numbers, name, piece, kind
 

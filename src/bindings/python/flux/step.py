@@ -16,7 +16,7 @@ from typing import (
 from . import _c
 from ._libflux import ffi, lib
 from .boxes import NUMPY, WRONG, box_of, numbers_of, rank_of, room_for
-from .errors import FluxError, fail_with, make_error, wrong_argument
+from .errors import FluxError, checked, fail_with, make_error, wrong_argument
 from .records import RecordFormat
 
 if TYPE_CHECKING:
@@ -128,10 +128,8 @@ class Step:
         pointer = self._pointer()
         data = ffi.new("const void **")
         length = ffi.new("size_t *")
-        err = ffi.new("errmsg_t *")
         name, number = self._named(variable, writer)
-        if lib.flux_stream_get(pointer, number, name, data, length, err) < 0:
-            fail_with(err)
+        checked(lib.flux_stream_get, pointer, number, name, data, length)
         if lib.flux_stream_derived(pointer, name):  # the memory goes with the step: copy it
             return memoryview(bytes(ffi.buffer(data[0], length[0])) if length[0] else b"")
         return _c.view_of(pointer, data[0], length[0])
@@ -143,10 +141,8 @@ class Step:
         array that is not global.
         """
         info = ffi.new("struct flux_stream_info *")
-        err = ffi.new("errmsg_t *")
         name, number = self._named(variable, writer)
-        if lib.flux_stream_inquire(self._pointer(), number, name, info, err) < 0:
-            fail_with(err)
+        checked(lib.flux_stream_inquire, self._pointer(), number, name, info)
         shape, offset, count = (
             tuple(numbers[0 : info.ndims]) for numbers in (info.shape, info.offset, info.count)
         )
@@ -190,12 +186,9 @@ class Step:
             if found is not None:
                 return found
         value, length = ffi.new("const char **"), ffi.new("size_t *")
-        err = ffi.new("errmsg_t *")
         text, number = self._named(name, writer)
         var = _c.NULL if variable is None else self._named(variable)[0]
-        rc = lib.flux_stream_attr(self._pointer(), number, var, text, value, length, err)
-        if rc < 0:
-            fail_with(err)
+        checked(lib.flux_stream_attr, self._pointer(), number, var, text, value, length)
         return bytes(ffi.buffer(value[0], length[0])).decode(errors="replace")
 
     def attributes(self, variable: Optional[str] = None, writer: int = 0) -> Dict[str, Any]:
@@ -255,23 +248,19 @@ class Step:
         A member of a group that shares the work by record (`Handle.stream_reader`) has some of
         them, or none; any other reader has all.
         """
-        err = ffi.new("errmsg_t *")
         own = ffi.new("const struct flux_stream_range **")
         count = ffi.new("size_t *")
         name, number = self._named(variable, writer)
-        if lib.flux_stream_mine(self._pointer(), number, name, own, count, err) < 0:
-            fail_with(err)
+        checked(lib.flux_stream_mine, self._pointer(), number, name, own, count)
         ranges = (own[0][i] for i in range(count[0]))
         return [range(r.start, r.start + r.count) for r in ranges]
 
     def _records(self, variable: str, writer: int, kind: RecordFormat) -> Tuple[Any, int]:
-        err = ffi.new("errmsg_t *")
         data = ffi.new("const void **")
         count = ffi.new("size_t *")
         name, number = self._named(variable, writer)
-        rc = lib.flux_stream_get_records(self._pointer(), number, name, kind._f, data, count, err)
-        if rc < 0:
-            fail_with(err)
+        pointer = self._pointer()
+        checked(lib.flux_stream_get_records, pointer, number, name, kind._f, data, count)
         return data[0], count[0]
 
     def _record_array(self, v: Variable, variable: str, writer: int):
@@ -317,18 +306,13 @@ class Step:
         """
         v = self.inquire(variable)
         lists = self._box(variable, len(v.shape), start, count, stride)
-        err = ffi.new("errmsg_t *")
         name = self._named(variable)[0]
         to = ffi.from_buffer(buffer, require_writable=True)
         if v.format:
-            kind = self.format(variable)._f
-            rc = lib.flux_stream_get_record_box(
-                self._pointer(), name, *lists, kind, to, len(to), err
-            )
+            get, kinds = lib.flux_stream_get_record_box, [self.format(variable)._f]
         else:
-            rc = lib.flux_stream_get_box(self._pointer(), name, *lists, to, len(to), err)
-        if rc < 0:
-            fail_with(err)
+            get, kinds = lib.flux_stream_get_box, []
+        checked(get, self._pointer(), name, *lists, *kinds, to, len(to))
 
     def read(
         self,
@@ -365,11 +349,8 @@ class Step:
         lists = self._box(variable, len(v.shape), start, count, stride)
         box = ffi.new("struct flux_stream_box *", lists)
         view = ffi.new("struct flux_stream_view *")
-        err = ffi.new("errmsg_t *")
         pointer, name = self._pointer(), self._named(variable)[0]
-        rc = lib.flux_stream_view_box(pointer, name, box, view, err)
-        if rc < 0:
-            fail_with(err)
+        rc = checked(lib.flux_stream_view_box, pointer, name, box, view)
         # The memory of a transform goes with the step.
         if rc == 0 or lib.flux_stream_derived(pointer, name):
             copy = self.read(variable, start, count, stride)
@@ -413,9 +394,7 @@ class Step:
         to = ffi.from_buffer(buffer, require_writable=True)
         box = ffi.new("struct flux_stream_box *", lists)
         name, number = self._named(variable, writer)
-        err = ffi.new("errmsg_t *")
-        if lib.flux_stream_schedule(self._pointer(), name, number, box, to, len(to), err) < 0:
-            fail_with(err)
+        checked(lib.flux_stream_schedule, self._pointer(), name, number, box, to, len(to))
         self._scheduled.append(to)
         return buffer.reshape(counts, order="F" if v.columns else "C") if made else buffer
 
@@ -426,11 +405,10 @@ class Step:
         all others are there), ECONNRESET (a writer on another host has ended before).
         """
         pointer = self._pointer()
-        err = ffi.new("errmsg_t *")
-        rc = lib.flux_stream_perform(pointer, err)
-        self._scheduled.clear()
-        if rc < 0:
-            fail_with(err)
+        try:
+            checked(lib.flux_stream_perform, pointer)
+        finally:
+            self._scheduled.clear()
 
     def __getitem__(self, what):
         """`step["T"]`: the bytes of writer 0; `step["T", 0:10, ::2, 5]`: part of a global array."""

@@ -34,7 +34,7 @@ from typing import (
 from . import _c, elements
 from ._libflux import ffi, lib
 from .boxes import WRONG, numbers_of, piece_of, rank_of
-from .errors import FluxError, fail_with, make_error, wrong_argument
+from .errors import FluxError, checked, fail_with, make_error, wrong_argument
 from .placed import Places
 from .records import RecordFormat
 from .step import Step, Variable, attribute_key
@@ -221,9 +221,8 @@ class StreamWriter(_Stream):
         pointer = self._pointer()
         try:
             self._put(variable, data, shape, offset, format)
-            err = ffi.new("errmsg_t *")
-            if pinned and lib.flux_stream_pin(pointer, _c.text(variable, "the name"), err) < 0:
-                fail_with(err)
+            if pinned:
+                checked(lib.flux_stream_pin, pointer, _c.text(variable, "the name"))
         except FluxError:
             raise
         except WRONG as e:
@@ -246,20 +245,17 @@ class StreamWriter(_Stream):
             self._put_elements(name, data, shape, offset)
 
     def _put_records(self, name: bytes, data, kind: RecordFormat, count, shape, offset) -> None:
-        err = ffi.new("errmsg_t *")
         array = ffi.new("struct flux_stream_array *")
         place = [ffi.new("uint64_t[]", list(count)), *piece_of(len(count), shape, offset)]
         array.ndims, array.format = len(count), kind._f
         array.count, array.shape, array.offset = place
         # What NumPy has is C-contiguous, or an error.
         buffer = data if isinstance(data, ffi.CData) else ffi.from_buffer(data)
-        if lib.flux_stream_put_array(self._pointer(), name, array, buffer, err) < 0:
-            fail_with(err)
+        checked(lib.flux_stream_put_array, self._pointer(), name, array, buffer)
         self._data.append((buffer, kind, place))
 
     def _put_elements(self, name: bytes, data, shape, offset) -> None:
         pointer = self._pointer()
-        err = ffi.new("errmsg_t *")
         data = elements.plain(data)
         plain = isinstance(data, (bytes, bytearray))
         if plain and (shape is not None or offset is not None):
@@ -268,7 +264,7 @@ class StreamWriter(_Stream):
         columns = view.ndim > 1 and view.f_contiguous and not view.c_contiguous
         buffer = ffi.from_buffer(data.T if columns else data)
         if plain:
-            rc = lib.flux_stream_put(pointer, name, buffer, len(buffer), err)
+            checked(lib.flux_stream_put, pointer, name, buffer, len(buffer))
             kept: Any = buffer
         else:
             array = ffi.new("struct flux_stream_array *")
@@ -277,10 +273,8 @@ class StreamWriter(_Stream):
             place = piece_of(view.ndim, shape, offset)
             array.type, array.ndims, array.count, array.columns = kind, view.ndim, count, columns
             array.shape, array.offset = place
-            rc = lib.flux_stream_put_array(pointer, name, array, buffer, err)
+            checked(lib.flux_stream_put_array, pointer, name, array, buffer)
             kept = (buffer, kind, count, place)
-        if rc < 0:
-            fail_with(err)
         self._data.append(kept)
 
     def reserve(
@@ -318,9 +312,7 @@ class StreamWriter(_Stream):
         """
 
         def call(seconds: float) -> None:
-            err = ffi.new("errmsg_t *")
-            if lib.flux_stream_place(self._pointer(), seconds, err) < 0:
-                fail_with(err)
+            checked(lib.flux_stream_place, self._pointer(), seconds)
 
         self._wait_or_forget(call, timeout, self._places.placed)
         self._places.placed = True
@@ -353,9 +345,7 @@ class StreamWriter(_Stream):
         """Wait until there are as many readers; members of a team count when all have come."""
 
         def call(seconds: float) -> None:
-            err = ffi.new("errmsg_t *")
-            if lib.flux_stream_wait_readers(self._pointer(), readers, seconds, err) < 0:
-                fail_with(err)
+            checked(lib.flux_stream_wait_readers, self._pointer(), readers, seconds)
 
         try:
             self._wait(call, timeout)
@@ -372,28 +362,22 @@ class StreamWriter(_Stream):
 
     def put_all(self, step: "Step", writer: int = 0) -> None:
         """Add all variables that a writer has put into a step, which is not released before."""
-        err = ffi.new("errmsg_t *")
         pointer = step._pointer()
         try:
             number = rank_of(writer)
         except WRONG as e:
             raise step._wrong(e) from None
-        if lib.flux_stream_put_all(self._pointer(), pointer, number, err) < 0:
-            fail_with(err)
+        checked(lib.flux_stream_put_all, self._pointer(), pointer, number)
 
     def define(self, text: str) -> None:
         """Say what the variables are, in a text that `flux stream format` shows."""
-        err = ffi.new("errmsg_t *")
-        if lib.flux_stream_define(self._pointer(), _c.text(text, "the format"), err) < 0:
-            fail_with(err)
+        checked(lib.flux_stream_define, self._pointer(), _c.text(text, "the format"))
 
     def end_step(self, timeout: Optional[float] = None) -> None:
         """Publish the step. Waits for readers that block (FluxTimeoutError: call it again)."""
 
         def call(seconds: float) -> None:
-            err = ffi.new("errmsg_t *")
-            if lib.flux_stream_end_step(self._pointer(), seconds, err) < 0:
-                fail_with(err)
+            checked(lib.flux_stream_end_step, self._pointer(), seconds)
 
         self._places.fill()
         self._wait_or_forget(call, timeout, self._places.waiting)
@@ -410,11 +394,9 @@ class StreamWriter(_Stream):
 
     def drop_step(self) -> None:
         """Leave out the step: what was put is forgotten, and no step has its number."""
-        err = ffi.new("errmsg_t *")
         pointer = self._pointer()
         self._forget()
-        if lib.flux_stream_drop_step(pointer, err) < 0:
-            fail_with(err)
+        checked(lib.flux_stream_drop_step, pointer)
 
     def end_step_later(self) -> bool:
         """Publish the step without waiting: False if it is pending until readers have room.
@@ -422,15 +404,13 @@ class StreamWriter(_Stream):
         Data are copied, and may change at once. One step may be pending (FluxError: EBUSY);
         whatever ends the next one waits for it. `wait_step()` waits for it.
         """
-        err = ffi.new("errmsg_t *")
         self._places.fill()
-        rc = lib.flux_stream_end_step_async(self._pointer(), err)
-        if rc < 0:
-            failed = ffi.errno
-            if failed != errno.EBUSY and not self._places.waiting:
+        try:
+            rc = checked(lib.flux_stream_end_step_async, self._pointer())
+        except FluxError as e:
+            if e.errno != errno.EBUSY and not self._places.waiting:
                 self._forget()
-            ffi.errno = failed
-            fail_with(err)
+            raise
         self._forget()
         return rc == 1
 
@@ -444,9 +424,7 @@ class StreamWriter(_Stream):
         """Wait until the step that is pending is published; at once if there is none."""
 
         def call(seconds: float) -> None:
-            err = ffi.new("errmsg_t *")
-            if lib.flux_stream_wait_step(self._pointer(), seconds, err) < 0:
-                fail_with(err)
+            checked(lib.flux_stream_wait_step, self._pointer(), seconds)
 
         self._wait(call, timeout)
 
@@ -479,9 +457,7 @@ class StreamWriter(_Stream):
         """Wait until members of groups have ended all steps that were given to groups."""
 
         def call(seconds: float) -> None:
-            err = ffi.new("errmsg_t *")
-            if lib.flux_stream_drain(self._pointer(), seconds, err) < 0:
-                fail_with(err)
+            checked(lib.flux_stream_drain, self._pointer(), seconds)
 
         self._wait(call, timeout)
 
@@ -539,11 +515,7 @@ class StreamReader(_Stream):
         step = ffi.new("uint64_t *")
 
         def call(seconds: float) -> int:
-            err = ffi.new("errmsg_t *")
-            rc = lib.flux_stream_begin_step(self._pointer(), number, seconds, step, err)
-            if rc < 0:
-                fail_with(err)
-            return rc
+            return checked(lib.flux_stream_begin_step, self._pointer(), number, seconds, step)
 
         if self._wait(call, timeout) == 0:
             return None
@@ -585,9 +557,7 @@ class StreamReader(_Stream):
         pointer = self._pointer()
         if self._step is not None:
             self._step = None
-            err = ffi.new("errmsg_t *")
-            if lib.flux_stream_end_step(pointer, 0.0, err) < 0:
-                fail_with(err)
+            checked(lib.flux_stream_end_step, pointer, 0.0)
 
     def close(self) -> None:
         """Leave the stream. Arrays that are still used stay valid, but what is in them may change.
