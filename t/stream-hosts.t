@@ -2,8 +2,9 @@
 # Streams between hosts whose links lose packets, are cut, or carry them one way only, while the
 # broker between them is killed and started again, and readers are stopped and killed: which fault
 # comes when, a seed chooses.  Every reader checks that it sees whole steps, each once, and none
-# missing, and that it is told when a writer has died.  FAULT_COUNT (16) and FAULT_SEED (8) say how
-# many, and choose which; make soak sets them.
+# missing, and that it is told when a writer has died; in every other round the readers stay, and
+# read on when writers are killed, or leave, and others take their places.  FAULT_COUNT (16) and
+# FAULT_SEED (8) say how many, and choose which; make soak sets them.
 # shellcheck disable=SC2034,SC2154 # for or of what is included
 NETNS_SECONDS=$((1800 + 10 * ${FAULT_COUNT:-0}))
 . "$(dirname "$0")/lib.sh"
@@ -38,13 +39,21 @@ peer() { # NAME RANK ARGUMENT...
 opened() {
     wait_until 30 grep -q open "$1.out" || bail "$1: $(cat "$1.out"); $(tail -n 3 out.*)"
 }
+writer() { # NAME OPTION...
+    local name=$1
+    shift
+    peer "$name" $((2 * ${name#w})) write "$stream" 1000000 "${name#w}" 2 "$@"
+}
 reader() { # NAME
-    peer "$1" "$((RANDOM % 2 * 2))" read "hosts$round" || return
+    local options=()
+    [ "$stay" = 0 ] || options=(stay=1)
+    peer "$1" "$((RANDOM % 2 * 2))" read "$stream" "${options[@]}" || return
     opened "$1"
 }
-# A pause of up to 2 s: shorter than what makes a broker accuse another one.
+# A pause of less than 1 s: since TCP doubles the time until it sends again, nothing comes for up to three times as
+# long, which must be shorter than what makes a broker accuse another one.
 pause() {
-    sleep "$((RANDOM % 2)).$((RANDOM % 9 + 1))"
+    sleep "0.$((RANDOM % 9 + 1))"
 }
 # Two pauses, one after the other, would not be.
 reached() {
@@ -58,7 +67,7 @@ broker() {
     wait_until 30 up_is 0-2
 }
 fault() {
-    case $((RANDOM % 6)) in
+    case $((RANDOM % (6 + 2 * stay))) in
     0) broker || return ;;
     1)
         switch_drops "numgen random mod 100 < $((RANDOM % 2 * 4 + 1))" || return
@@ -87,24 +96,27 @@ fault() {
     5)
         local name=r$((RANDOM % 3))
         kill -STOP "${pid[$name]}"
-        "$FLUX" stream ls "hosts$round" >>ls.out || return
+        "$FLUX" stream ls "$stream" >>ls.out || return
         kill -CONT "${pid[$name]}"
         ;;
+    *) replaced w$((RANDOM % 2)) || return ;;
     esac
 }
 
-# No reader stays.  A broker that has died may have had the notice that a writer has ended.
-stay=0
+# A broker that has died may have had the notice that a writer has ended.
 unsure='\(: the writer of the stream\)\?'
 wrong=0
 for ((round = 0, faults = 0; faults < FAULT_COUNT; round++)); do
     stream=hosts$round
-    peer w0 0 write "hosts$round" 1000000 0 2
-    peer w1 2 write "hosts$round" 1000000 1 2
+    stay=$((round % 2))
+    # Otherwise one is far ahead before the other one begins.
+    for name in w0 w1; do
+        writer $name wait=3
+    done
     for name in w0 w1; do
         opened $name
     done
-    "$FLUX" stream throttle "hosts$round" 200
+    "$FLUX" stream throttle "$stream" 200
     for name in r0 r1 r2; do
         reader $name
     done
