@@ -227,7 +227,9 @@ struct flux_stream_array {
 };
 /* flux_stream_put() of elements without gaps in memory.  All writers describe an array in the same
  * way, except for their piece, and pieces must not overlap.  -1 with EINVAL also for a piece that
- * is not inside the array.
+ * is not inside the array, and EEXIST for a second piece: a writer has one piece of a variable in a
+ * step.  A process that has several opens the stream once for each of them, with ranks of their own
+ * (`rank` and `size` of the options).
  *
  * Records without pointers are copied, or made in their place, like other elements.  Records with
  * pointers can be a value, or an array of this writer, but not a piece of a global array: that has

@@ -84,6 +84,9 @@ START_TEST(writing)
     fails(put_rows(w, "f64", 2, 1, 2), EINVAL,
           "step 0 of stream 's': a piece of variable 'T' of rank 0 is not inside the array in "
           "dimension 0");
+    works(put_rows(w, "f64", 2, 0, 1));
+    fails(put_rows(w, "f64", 2, 1, 1), EEXIST,
+          "variable 'T' of step 0 of stream 's': the step has this variable already");
     fails(flux_stream_skip(w, 5, &err), EINVAL, "step 0 of stream 's' was begun, or is pending");
     works(flux_stream_place(w, 1., &err));
     fails(flux_stream_place(w, 1., &err), EINVAL, "step 0 of stream 's' has its place already");
