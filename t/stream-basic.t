@@ -321,6 +321,43 @@ wait_until 10 has_read stays 4
 ended r
 like "$last" "0-4 4 the end" "a reader stays while writers die and others take their place"
 
+# So does one that reads alone, and those that read as a team or share the steps as a group, when a job has more writers,
+# or fewer.
+for transport in ring tcp; do
+    export FLUX_STREAM_TRANSPORT=$transport
+    name=sized.$transport
+    peer r 0 read "$name" stay=1
+    peer t0 0 read "$name" stay=1 team=all rank=0 size=2
+    peer t1 1 read "$name" stay=1 team=all rank=1 size=2
+    peer g0 0 read "$name" stay=1 group=each
+    peer g1 1 read "$name" stay=1 group=each
+    steps=0
+    for size in 1 2 3 1; do
+        writers "$name" 4 $size wait=3 ready=1 drain=1
+        for ((k = 0; k < size; k++)); do
+            opened w$k
+            go w$k
+        done
+        for ((k = 0; k < size; k++)); do
+            ended w$k 1
+        done
+        steps=$((steps + 4))
+        wait_until 10 has "$name" step $steps
+    done
+    "$FLUX" stream rm "$name"
+    ended r
+    is "$last" "0-15 16 the end " "a reader goes on with other numbers of writers, by $transport"
+    for name in t0 t1; do
+        ended $name
+        is "$(grep -c ^step $name.out) $last" "16 0-15 16 the end " "... and so does each of a team"
+    done
+    ended g0 1
+    ended g1 1
+    is "$(cat g[01].out | grep ^step | sort -u | wc -l) $(cat g[01].out | grep -c ^step)" "16 16" \
+        "... and a group has each step once"
+done
+unset FLUX_STREAM_TRANSPORT
+
 # A reader that was stopped is the only one that knows how far a writer had come when it was killed.
 peer r 1 read exact stay=1
 peer w 0 write exact 20 0 1 ready=1 wait=1 crash=7

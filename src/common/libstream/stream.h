@@ -124,8 +124,9 @@ struct flux_stream_opts {
     bool (*interrupted)(void *arg);
     void *arg;
     /* Reader: when a writer has closed its end, or died, wait for a writer that takes its rank, and
-     * continue with its steps, whose numbers are larger than all before.  The stream ends only when
-     * it is removed.  If members of a group stay, that writer begins with the first step that the
+     * continue with its steps, whose numbers are larger than all before.  When all have gone, there
+     * may be more writers next, or fewer: flux_stream_writers().  The stream ends only when it is
+     * removed.  If members of a group stay, that writer begins with the first step that the
      * group still needs, and no number comes to two members that live; steps are handed out when
      * all of these members have ended what they had. */
     bool stay;
@@ -370,7 +371,8 @@ int flux_stream_begin_step(flux_stream_t *s, uint64_t which, double timeout, uin
  * message and EAGAIN (it may go on now, or no step is pending), EINVAL (a file, or a reader that
  * has begun a step, or that stays) or another errno. */
 int flux_stream_pollfd(flux_stream_t *s, errmsg_t *err);
-/* Number of writers; their ranks are below this number. */
+/* Number of writers; their ranks are below this number.  If the reader stays, it may be another one
+ * after flux_stream_begin_step(). */
 uint32_t flux_stream_writers(const flux_stream_t *s);
 /* Name of the i-th variable that a writer put into the step; NULL beyond the last one. */
 const char *flux_stream_var(flux_stream_t *s, uint32_t writer, size_t i);

@@ -5,10 +5,13 @@
  *
  * The writers of a run agree on their number, and the next run, which begins when all of them have
  * left, may have more writers, or fewer.  If a reader that is being opened learns of such a run, it
- * gives up the sources of the one before.
+ * gives up the sources of the one before.  A reader that stays notes the writers of such a run
+ * (`coming`), reads what all writers of the one before have published, and then does the same.
  *
  * Invariants:
  *  1. Outside of these functions, no source is `joining`.
+ *  2. `coming` has the writers of the newest run that the module has named, if its size is another
+ *     one than that of the run that is read; else no source has a writer that follows (`next`).
  *
  * Failure: if one writer cannot be reached, the others that were being connected are given up.
  * While a stream is opened, the module then names all of them once more (stream_open.c).
@@ -226,4 +229,58 @@ int stream_connect_all(flux_stream_t *s, const struct stream_members *ms, double
     for (uint32_t k = 0; k < s->nsources; k++)
         missing += !s->sources[k].in;
     return missing;
+}
+
+/* The writers of a run that was read are gone: end with them, but for what the program may still
+ * have of their memory, and pass on to the sources of the next run what the next writers of these
+ * ranks have to know. */
+static int pass_on(flux_stream_t *s, struct stream_source *next, uint32_t n, errmsg_t *err)
+{
+    for (uint32_t i = 0; i < s->nsources; i++) {
+        struct stream_source *src = &s->sources[i];
+
+        stream_reader_drop(src);
+        src->nparked = 0;
+        if (src->old)
+            inlet_hollow(src->old);
+        src->old = NULL;
+        if (src->in && stream_reader_lost(s, src, err) < 0)
+            return -1;
+        if (i < n) {
+            next[i].last = src->last;
+            next[i].run = src->run;
+        }
+    }
+    return 0;
+}
+
+int stream_connect_resize(flux_stream_t *s, errmsg_t *err)
+{
+    struct stream_source *next = calloc(s->ncoming, sizeof(*next));
+    struct stream_member m;
+    json_t *item;
+    size_t i;
+
+    if (!next)
+        return errmsg_fail(err, ENOMEM, "out of memory for the %u writers of stream '%s'",
+                           s->ncoming, s->name);
+    if (pass_on(s, next, s->ncoming, err) < 0) {
+        free(next);
+        return -1;
+    }
+    stream_reader_forget(s);
+    s->sources = next;
+    s->nsources = s->ncoming;
+    json_array_foreach(s->coming, i, item)
+    {
+        if (flux_schema_decode_json(&stream_member_schema, item, &m, NULL) < 0 ||
+            m.rank >= s->nsources)
+            continue;
+        json_decref(next[m.rank].next);
+        next[m.rank].next = json_incref(item);
+    }
+    json_decref(s->coming);
+    s->coming = NULL;
+    stream_view_resized(s);
+    return 0;
 }

@@ -111,8 +111,10 @@ struct flux_stream {
     struct stream_took took;       /* without its name and number; the run is the newest */
     struct stream_source *sources; /* by rank of the writer */
     uint32_t nsources;
-    uint64_t floor; /* of the group, as former writers of rank 0 have told */
-    int poll_fd;    /* flux_stream_pollfd(), plus 1; 0: not asked for */
+    json_t *coming;   /* of stream_member: writers of a run of another size; NULL: none follows */
+    uint32_t ncoming; /* that size */
+    uint64_t floor;   /* of the group, as former writers of rank 0 have told */
+    int poll_fd;      /* flux_stream_pollfd(), plus 1; 0: not asked for */
     bool begun;
     flux_stream_t *other; /* that it meets: see stream_meet.c; NULL: none */
     bool meets;           /* a step was begun, and waits for that one */
@@ -216,7 +218,8 @@ void stream_view_destroy(flux_stream_t *s);
 /* Transform the step that was begun.  1; 0: it was dropped, and is ended; -1 with an error message,
  * and the step is not begun any more. */
 int stream_view_begin(flux_stream_t *s, errmsg_t *err);
-void stream_view_end(flux_stream_t *s); /* the step has ended */
+void stream_view_end(flux_stream_t *s);     /* the step has ended */
+void stream_view_resized(flux_stream_t *s); /* between two steps: there are other writers */
 /* Has a transform failed before?  0, or -1 with an error message. */
 int stream_view_failed(const flux_stream_t *s, errmsg_t *err);
 /* Does the view answer for stream_reader_find()?  Then *rc is the answer. */
@@ -328,6 +331,9 @@ int stream_connect_one(flux_stream_t *s, const struct stream_member *m, double t
                        errmsg_t *err);
 int stream_connect_all(flux_stream_t *s, const struct stream_members *ms, double timeout,
                        errmsg_t *err);
+/* Get sources for the writers of the run that follows, `coming`, in place of those of this one, of
+ * which no step can be complete any more.  0, or -1 with ENOMEM and an error message. */
+int stream_connect_resize(flux_stream_t *s, errmsg_t *err);
 /* Note which writers have left, as a message of the module says. */
 void stream_reader_gone(flux_stream_t *s, const struct stream_members *ms);
 /* Free the sources, and what has come from them. */
@@ -340,8 +346,9 @@ void stream_reader_from(struct stream_source *src, inlet_t *in);
 int stream_reader_lost(flux_stream_t *s, struct stream_source *src, errmsg_t *err);
 /* Take a step of a source as its head, or the next one.  1; 0: none has come; -1. */
 int stream_reader_take(flux_stream_t *s, struct stream_source *src, int slot, errmsg_t *err);
-/* Release the head of a source, if it has one. */
+/* Release the head of a source, if it has one; or all that was taken. */
 void stream_reader_release(struct stream_source *src);
+void stream_reader_drop(struct stream_source *src);
 /* Is this reader a member of a group, and are there several writers? */
 static inline bool stream_group_shared(const flux_stream_t *s)
 {

@@ -26,7 +26,8 @@
  * learns the last complete step from this reader, when the reader joins; a successor that has begun
  * before may publish numbers that were read already.  Such steps are skipped: invariant 2.  A
  * member of a group tells the last step that it was given instead, and the successor awaits it
- * (outlet_await.c).
+ * (outlet_await.c).  When all writers have gone, the next ones may be more, or fewer; then it gets
+ * other sources (stream_connect.c) as soon as one of the present ones has nothing more.
  *
  * If the reader has transforms, a step that was begun is shown as these make it: stream_view.c.
  *
@@ -70,6 +71,12 @@ static void release(struct stream_source *src, int slot)
 
 void stream_reader_release(struct stream_source *src)
 {
+    release(src, HEAD);
+}
+
+void stream_reader_drop(struct stream_source *src)
+{
+    release(src, NEXT);
     release(src, HEAD);
 }
 
@@ -123,6 +130,7 @@ void stream_reader_close(flux_stream_t *s)
 {
     stream_reader_forget(s);
     flux_stream_close(s->other);
+    json_decref(s->coming);
     while (s->nleft > 0)
         inlet_destroy(s->left[--s->nleft]);
     free(s->left);
@@ -161,6 +169,22 @@ void stream_reader_gone(flux_stream_t *s, const struct stream_members *ms)
     }
 }
 
+/* This reader stays, and a run of another size has begun, or `size` is that of the present one:
+ * forget those before, which have ended.  `coming` is an array for the writers of such a run, or
+ * NULL, also without memory: the reader then waits for writers. */
+static void note_size(flux_stream_t *s, uint32_t size)
+{
+    if (s->coming && s->ncoming == size)
+        return;
+    json_decref(s->coming);
+    s->coming = size != s->nsources ? json_array() : NULL;
+    s->ncoming = size;
+    for (uint32_t i = 0; s->coming && i < s->nsources; i++) {
+        json_decref(s->sources[i].next);
+        s->sources[i].next = NULL;
+    }
+}
+
 /* Process a message of the module: which writers have left.  Another instance of the module, which
  * has got this reader's request, gives writers other numbers. */
 static void note(flux_stream_t *s, const struct stream_members *ms)
@@ -170,11 +194,15 @@ static void note(flux_stream_t *s, const struct stream_members *ms)
     size_t i;
 
     stream_attach_heard(s, ms->attached, ms->transforms);
+    if (s->stay && json_array_size(ms->writers) > 0)
+        note_size(s, ms->size);
+    if (s->coming)
+        json_array_extend(s->coming, ms->writers);
     json_array_foreach(ms->writers, i, item)
     {
         struct stream_source *src;
 
-        if (flux_schema_decode_json(&stream_member_schema, item, &m, NULL) < 0 ||
+        if (s->coming || flux_schema_decode_json(&stream_member_schema, item, &m, NULL) < 0 ||
             m.rank >= s->nsources)
             continue;
         src = &s->sources[m.rank];
@@ -342,13 +370,18 @@ static int source_next(flux_stream_t *s, struct stream_source *src, errmsg_t *er
     return rc;
 }
 
-/* If writers are gone, connect to those that have taken their ranks; if there are none yet, wait
- * for a message of the module, at most `seconds`.  1; 0: no writer is gone; -1. */
+/* If writers are gone, connect to those that have taken their ranks, or to those of a run of another
+ * size; if there are none yet, wait for a message of the module, at most `seconds`.  1; 0: no
+ * writer is gone; -1. */
 static int sources_next(flux_stream_t *s, double seconds, errmsg_t *err)
 {
     bool missing = false;
     bool came = false;
 
+    for (uint32_t i = 0; s->coming && i < s->nsources; i++) {
+        if (!s->sources[i].in && stream_connect_resize(s, err) < 0)
+            return -1;
+    }
     for (uint32_t i = 0; i < s->nsources; i++) {
         struct stream_source *src = &s->sources[i];
 

@@ -305,6 +305,18 @@ static int show(flux_stream_t *s, errmsg_t *err)
     return 1;
 }
 
+void stream_view_resized(flux_stream_t *s)
+{
+    struct stream_view *v = s->view;
+
+    if (!v)
+        return;
+    INVARIANT(1, !v->on);
+    free(v->shown);
+    v->shown = NULL;
+    v->nshown = 0;
+}
+
 int stream_view_begin(flux_stream_t *s, errmsg_t *err)
 {
     struct stream_chain_input in[2] = {stream_chain_reader(s)};

@@ -493,7 +493,8 @@ class StreamReader(_Stream):
 
     @property
     def writers(self) -> int:
-        """The number of writers; their ranks are below it."""
+        """The number of writers; their ranks are below it.  If the reader stays, the next step may
+        have another number of them."""
         return lib.flux_stream_writers(self._pointer())
 
     def begin_step(

@@ -32,7 +32,10 @@ struct bed {
     unsigned n;    /* writers */
     unsigned next; /* writers of the next run, behind them; 0: there is none */
     bool half;     /* only the first writer has come when the next run begins */
+    unsigned run;  /* of these */
     unsigned requests;
+    uint64_t reader; /* of the last request of a reader, */
+    unsigned asked;  /* and its place among all messages */
     int listen[WRITERS];
     char address[WRITERS][FAR_ADDR_MAX];
     outlet_t *out[WRITERS];
@@ -41,9 +44,10 @@ struct bed {
 };
 
 /* Answer the last request with writers, the first of which is number `at`. */
-static void answer(struct bed *b, uint64_t reader, unsigned at, unsigned n, unsigned size)
+static void answer(struct bed *b, unsigned at, unsigned n, unsigned size)
 {
-    struct far_grant g = {.stream = "s", .reader = reader, .expires = (uint64_t)clock_wall() + 60};
+    struct far_grant g = {
+        .stream = "s", .reader = b->reader, .expires = (uint64_t)clock_wall() + 60};
     unsigned char secret[FAR_KEY_LEN];
     char text[2 * FAR_KEY_LEN + 1];
     json_t *writers = json_array();
@@ -53,23 +57,22 @@ static void answer(struct bed *b, uint64_t reader, unsigned at, unsigned n, unsi
     far_key_grant(secret, key, &g);
     *hex_encode(text, secret, sizeof(secret)) = '\0';
     for (unsigned i = 0; i < n; i++)
-        json_array_append_new(writers,
-                              json_pack("{s:I s:I s:i s:s s:s s:s s:b s:I s:I}", "writer",
-                                        (json_int_t)(at + i) + 1, "rank", (json_int_t)i, "epoch", 1,
-                                        "host", "h", "address", b->address[at + i], "key", text,
-                                        "far", !b->here || at > 0, "reader", (json_int_t)g.reader,
-                                        "expires", (json_int_t)g.expires));
+        json_array_append_new(
+            writers, json_pack("{s:I s:I s:i s:i s:s s:s s:s s:b s:I s:I}", "writer",
+                               (json_int_t)(at + i) + 1, "rank", (json_int_t)i, "epoch", 1, "run",
+                               at > 0 ? (int)b->run : 0, "host", "h", "address", b->address[at + i],
+                               "key", text, "far", !b->here || at > 0, "reader",
+                               (json_int_t)g.reader, "expires", (json_int_t)g.expires));
     o = json_pack("{s:i s:b s:[] s:o}", "size", (int)size, "off", 0, "gone", "writers", writers);
     json = json_dumps(o, 0);
     json_decref(o);
-    fake_inbox(b->f, fake_answer(b->f, b->f->nsent - 1, 0, FLUX_MSGF_STREAMING, json));
+    fake_inbox(b->f, fake_answer(b->f, b->asked, 0, FLUX_MSGF_STREAMING, json));
     free(json);
 }
 
 static void module_hook(struct fake *f, flux_msg_t *msg)
 {
     struct bed *b = f->user;
-    uint64_t reader;
     json_t *o;
 
     fake_keep(f, msg);
@@ -79,12 +82,13 @@ static void module_hook(struct fake *f, flux_msg_t *msg)
         return;
     }
     o = json_loads(flux_msg_json(msg), 0, NULL);
-    reader = (uint64_t)json_integer_value(json_object_get(o, "reader"));
+    b->reader = (uint64_t)json_integer_value(json_object_get(o, "reader"));
+    b->asked = (unsigned)f->nsent - 1;
     json_decref(o);
     if (b->requests++ == 0 || b->next == 0)
-        answer(b, reader, 0, b->half ? 1 : b->n, b->n);
+        answer(b, 0, b->half ? 1 : b->n, b->n);
     if (b->next > 0 && (b->half || b->requests > 1))
-        answer(b, reader, b->n, b->next, b->next);
+        answer(b, b->n, b->next, b->next);
 }
 
 static void bed_init(struct bed *b, unsigned writers)
@@ -98,29 +102,45 @@ static void bed_init(struct bed *b, unsigned writers)
     }
 }
 
-static flux_stream_t *reader_open(struct bed *b)
+static flux_stream_t *reader_open_as(struct bed *b, bool stay)
 {
     const struct flux_stream_opts opts = {
-        .transport = "tcp", .secure = "no", .share = "no", .timeout = 30.};
+        .transport = "tcp", .secure = "no", .share = "no", .timeout = 30., .stay = stay};
 
     return flux_stream_open(b->f->h, "s", FLUX_STREAM_READ, &opts, &b->err);
 }
 
-/* Open a writer that has a step. */
-static int writer_open(struct bed *b, unsigned i)
+static flux_stream_t *reader_open(struct bed *b)
+{
+    return reader_open_as(b, false);
+}
+
+static int writer_step(struct bed *b, unsigned i, uint64_t step)
+{
+    void *buf;
+
+    if (outlet_begin(b->out[i], step, 8, -1., &buf, &b->why) < 0)
+        return -1;
+    memset(buf, 0, 8);
+    return outlet_commit(b->out[i], 8);
+}
+
+/* Open a writer that has this step. */
+static int writer_open_at(struct bed *b, unsigned i, uint64_t step)
 {
     const struct outlet_opts opts = {
         .key = key,
         .space = 64 << 20,
         .keep = 1,
         .far = {.listen = b->listen[i], .stream = "s", .linger = 0.01}};
-    void *buf;
 
-    if (!(b->out[i] = outlet_create(&opts, &b->why)) ||
-        outlet_begin(b->out[i], 5, 8, -1., &buf, &b->why) < 0)
-        return -1;
-    memset(buf, 0, 8);
-    return outlet_commit(b->out[i], 8);
+    b->out[i] = outlet_create(&opts, &b->why);
+    return b->out[i] ? writer_step(b, i, step) : -1;
+}
+
+static int writer_open(struct bed *b, unsigned i)
+{
+    return writer_open_at(b, i, 5);
 }
 
 /* The writers answer nobody until somebody is at the door of each of them. */
@@ -329,6 +349,51 @@ START_TEST(resized)
 }
 END_TEST
 
+/* A reader that stays goes on with a run that has more writers, or fewer, and that continues the
+ * steps or begins anew; what one of the earlier writers alone has published cannot be complete. */
+START_TEST(resized_later)
+{
+    static const struct {
+        unsigned n, next, run;
+        uint64_t step;
+    } runs[] = {{1, 3, 0, 6}, {1, 3, 1, 0}, {3, 1, 0, 6}, {3, 1, 1, 0}, {2, 3, 0, 7}, {2, 3, 7, 5}};
+    unsigned n = runs[_i].n;
+    unsigned next = runs[_i].next;
+    struct bed b;
+    flux_stream_t *s;
+    uint64_t step;
+
+    bed_init(&b, n + next);
+    b.n = n;
+    b.run = runs[_i].run;
+    for (unsigned i = 0; i < n; i++)
+        ck_assert_msg(writer_open(&b, i) == 0, "%s", b.why.text);
+    s = reader_open_as(&b, true);
+    ck_assert_msg(s != NULL, "%s", b.err.text);
+    ck_assert_int_eq(flux_stream_begin_step(s, FLUX_STREAM_NEXT, 30., &step, &b.err), 1);
+    ck_assert_uint_eq(step, 5);
+    if (n > 1)
+        ck_assert_msg(writer_step(&b, n - 1, 6) == 0, "%s", b.why.text);
+    ck_assert_int_eq(flux_stream_end_step(s, 0., &b.err), 0);
+    for (unsigned i = 0; i < n; i++)
+        outlet_destroy(b.out[i]);
+    for (unsigned i = n; i < n + next; i++) {
+        ck_assert_msg(writer_open_at(&b, i, runs[_i].step) == 0, "%s", b.why.text);
+    }
+    answer(&b, n, next, next);
+    ck_assert_msg(flux_stream_begin_step(s, FLUX_STREAM_NEXT, 30., &step, &b.err) == 1, "%s",
+                  b.err.text);
+    ck_assert_uint_eq(step, runs[_i].step);
+    ck_assert_uint_eq(flux_stream_writers(s), next);
+    for (uint32_t i = 0; i < next; i++)
+        ck_assert_ptr_null(flux_stream_var(s, i, 0));
+    flux_stream_close(s);
+    for (unsigned i = n; i < n + next; i++)
+        outlet_destroy(b.out[i]);
+    fake_free(b.f);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const once[] = {together, together_here, gone};
@@ -339,5 +404,6 @@ int main(void)
         tcase_add_test(tc, once[i]);
     tcase_add_loop_test(tc, leaves, 0, 3);
     tcase_add_loop_test(tc, resized, 0, 4);
+    tcase_add_loop_test(tc, resized_later, 0, 6);
     return run_case("stream_connect", tc);
 }
