@@ -370,9 +370,9 @@ static int source_next(flux_stream_t *s, struct stream_source *src, errmsg_t *er
     return rc;
 }
 
-/* If writers are gone, connect to those that have taken their ranks, or to those of a run of another
- * size; if there are none yet, wait for a message of the module, at most `seconds`.  1; 0: no
- * writer is gone; -1. */
+/* If writers are gone, connect to those that have taken their ranks, or to those of a run of
+ * another size; if there are none yet, wait for a message of the module, at most `seconds`.  1; 0:
+ * no writer is gone; -1. */
 static int sources_next(flux_stream_t *s, double seconds, errmsg_t *err)
 {
     bool missing = false;
