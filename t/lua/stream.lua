@@ -165,6 +165,23 @@ fails("EINVAL", "once", r:end_step())
 fails("EINVAL", "and not read any more", r:get("n"))
 fails("ETIMEDOUT", "there is no other", r:begin_step(0.01))
 
+local five = assert(h:stream_writer("lua.which", {keep = 5}))
+for n = 0, 4 do
+  assert(five:put("n", n))
+  assert(five:end_step())
+end
+local some = assert(h:stream_reader("lua.which"))
+is(some:begin_step(60, 1), 1, "a step is begun by its number")
+is(some:get("n"), 1, "and has its own value")
+is(some:begin_step(60, "next"), 2, "the next one")
+raises("invalid option 'oldest'", "a step that is not named so", some.begin_step, some, 60, "oldest")
+raises("the number of a step", "a number that no step has", some.begin_step, some, 60, -1)
+is(some:get("n"), 2, "a wrong call does not release the step")
+is(some:begin_step(60, "newest"), 4, "the newest one")
+fails("ENOENT", "a step that was passed over", some:begin_step(60, 3))
+some:close()
+five:close()
+
 -- Records.
 local rw = assert(h:stream_writer("lua.r", {keep = 1}))
 local atom = [[

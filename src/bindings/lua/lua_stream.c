@@ -3,7 +3,8 @@
  *    w = h:stream_writer(name [, options])    w:wait_readers(n [, timeout])
  *    w:step()   w:epoch()   w:fail()   w:close()
  *    r = h:stream_reader(name [, options])    r:steps([timeout])
- *    r:begin_step([timeout])   r:end_step()   r:writers()   r:step()   r:epoch()   r:close()
+ *    r:begin_step([timeout [, which]])        r:end_step()   r:writers()   r:step()   r:epoch()
+ *    r:close()
  *    r:vars([rank])            r:pinned([rank])
  *    r:inquire(variable [, rank])             r:format(variable)
  *    r:get(variable [, rank [, options]])     r:read(variable [, start, count [, stride]])
@@ -306,7 +307,7 @@ static int writer_close(lua_State *L)
 
 /* --- reading --- */
 
-static int step_begin(lua_State *L, struct lflux_stream *ls, double timeout)
+static int step_begin(lua_State *L, struct lflux_stream *ls, double timeout, uint64_t which)
 {
     struct lflux_frame fr;
     uint64_t step = 0;
@@ -318,7 +319,7 @@ static int step_begin(lua_State *L, struct lflux_stream *ls, double timeout)
         flux_stream_end_step(ls->s, 0., NULL);
     lflux_requests_clear(&ls->requests);
     begin(L, ls, &fr);
-    rc = flux_stream_begin_step(ls->s, FLUX_STREAM_NEXT, timeout, &step, &err);
+    rc = flux_stream_begin_step(ls->s, which, timeout, &step, &err);
     errnum = errno;
     ls->begun = rc == 1;
     end(L, ls, &fr);
@@ -330,9 +331,22 @@ static int step_begin(lua_State *L, struct lflux_stream *ls, double timeout)
     return 1;
 }
 
+/* The step that is asked for: "next" (the default), "newest", or a number. */
+static uint64_t check_which(lua_State *L, int arg)
+{
+    static const char *const names[] = {"next", "newest", NULL};
+
+    if (lua_type(L, arg) == LUA_TNUMBER)
+        return (uint64_t)lflux_check_range(L, arg, "the number of a step", 0, LUA_MAXINTEGER);
+    return luaL_checkoption(L, arg, "next", names) == 0 ? FLUX_STREAM_NEXT : FLUX_STREAM_NEWEST;
+}
+
 static int reader_begin_step(lua_State *L)
 {
-    return step_begin(L, check_reader(L), lflux_check_timeout(L, 2));
+    struct lflux_stream *ls = check_reader(L);
+    double timeout = lflux_check_timeout(L, 2);
+
+    return step_begin(L, ls, timeout, check_which(L, 3));
 }
 
 static int reader_end_step(lua_State *L)
@@ -351,7 +365,7 @@ static int reader_end_step(lua_State *L)
 static int steps_next(lua_State *L)
 {
     struct lflux_stream *ls = check_reader(L);
-    int n = step_begin(L, ls, lua_tonumber(L, lua_upvalueindex(1)));
+    int n = step_begin(L, ls, lua_tonumber(L, lua_upvalueindex(1)), FLUX_STREAM_NEXT);
 
     if (n == 3 && lua_tointeger(L, -1) != ENODATA) {
         lua_pop(L, 1);
