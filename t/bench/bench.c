@@ -110,26 +110,34 @@ void bench_print(const struct bench_figure *f)
     char value[32];
     char ref[32] = "";
     char rel[32] = "";
-    char aim[48] = "";
+    char aim[96] = "";
     const char *mark = "";
+    const struct aim {
+        double bound; /* 0: none */
+        double value;
+        bool upper;
+        const char *unit;
+    } aims[] = {{f->ratio_at_most, ratio, true, "x"},
+                {f->ratio_at_least, ratio, false, "x"},
+                {f->at_most, f->value, true, ""},
+                {f->at_least, f->value, false, ""}};
 
     print_value(value, sizeof(value), f->value);
     if (f->ref_name) {
         print_value(ref, sizeof(ref), f->ref);
         snprintf(rel, sizeof(rel), "x%.2f", ratio);
     }
-    if (f->ratio_at_most > 0.) {
-        snprintf(aim, sizeof(aim), "<= x%.4g", f->ratio_at_most);
-        mark = ratio <= f->ratio_at_most ? "ok" : "OVER";
-    } else if (f->ratio_at_least > 0.) {
-        snprintf(aim, sizeof(aim), ">= x%.2g", f->ratio_at_least);
-        mark = ratio >= f->ratio_at_least ? "ok" : "UNDER";
-    } else if (f->at_most > 0.) {
-        snprintf(aim, sizeof(aim), "<= %.6g", f->at_most);
-        mark = f->value <= f->at_most ? "ok" : "OVER";
-    } else if (f->at_least > 0.) {
-        snprintf(aim, sizeof(aim), ">= %.6g", f->at_least);
-        mark = f->value >= f->at_least ? "ok" : "UNDER";
+    for (size_t i = 0, len = 0; i < sizeof(aims) / sizeof(aims[0]); i++) {
+        const struct aim *a = &aims[i];
+
+        if (a->bound <= 0.)
+            continue;
+        len += (size_t)snprintf(aim + len, sizeof(aim) - len, "%s%s %s%.6g", len > 0 ? ", " : "",
+                                a->upper ? "<=" : ">=", a->unit, a->bound);
+        if (a->upper ? a->value > a->bound : a->value < a->bound)
+            mark = a->upper ? "OVER" : "UNDER";
+        else if (!*mark)
+            mark = "ok";
     }
     printf("%-40s %9s %-5s  %-26s %9s %-5s %8s  %-10s %s\n", f->name, value, f->unit,
            f->ref_name ? f->ref_name : "", ref,

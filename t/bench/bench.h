@@ -21,7 +21,7 @@ double bench_now_us(void); /* monotonic; the same for all processes of the machi
 /* Sorts `v`.  `p` in 0..100; 50 is the median. */
 double bench_percentile(double *v, size_t n, double p);
 
-/* One line: name, value, unit, what it is compared with, ratio, aim, and whether it is met. */
+/* One line: name, value, unit, what it is compared with, ratio, aims, and whether all are met. */
 struct bench_figure {
     const char *name;
     double value;
