@@ -283,6 +283,9 @@ static void handle_frame(struct launcher *l, const struct wire_frame *f)
     case WIRE_SPAWNED:
         pmi_spawned(j, f->payload, f->len);
         break;
+    case WIRE_ASK_END:
+        nodejob_ask_end(j, exec_wire_u32(f->payload));
+        break;
     default:
         break;
     }

@@ -52,8 +52,9 @@ struct task {
     struct nodejob *job;
     uint32_t rank;
     pid_t pid;    /* 0: not started, or reaped */
-    pid_t leader; /* id of the process group that it leads */
+    pid_t leader; /* id of the process group that it leads; 0: it was not started */
     int status;
+    bool asked; /* the module waits for its END */
     struct stream out[2];
     struct source in; /* the launcher's end of standard input */
     buf_t *inbuf;     /* input that the task has not taken yet */
@@ -276,6 +277,8 @@ void nodejob_run(struct launcher *l, uint64_t id, const void *payload, size_t le
 struct nodejob *nodejob_inherit(struct launcher *l, uint64_t id, const void *payload, size_t len);
 void nodejob_signal(struct nodejob *j, int signum);
 void nodejob_kill(struct nodejob *j);
+/* Send the END of this task, at once or when it has ended. */
+void nodejob_ask_end(struct nodejob *j, uint32_t i);
 void nodejob_destroy(void *arg);
 /* Start the tasks: at once, or when the PMIx server of the job is ready. */
 void nodejob_start(struct nodejob *j);
@@ -336,6 +339,7 @@ const struct command *task_command(const struct nodejob *j, uint32_t rank);
 uint64_t task_job_number(const struct nodejob *j);
 /* Return the number of a task in that job. */
 uint32_t task_number(const struct task *t);
+bool task_has_ended(const struct task *t);
 /* Returns whether each task gets a socket for PMI-1. */
 bool task_has_pmi(const struct nodejob *j);
 /* Prepare the start of tasks.  Returns 0, or the exit code that stands for all tasks, with an error

@@ -730,6 +730,23 @@ static void check_bad_exit(struct task *t)
                        spawn_status_text(t->status, text, sizeof(text)));
 }
 
+static void send_end(const struct task *t)
+{
+    const uint32_t fixed[2] = {(uint32_t)(t - t->job->tasks), (uint32_t)t->status};
+
+    launcher_send_frame(t->job->l, WIRE_END, t->job->id, fixed, sizeof(fixed), NULL, 0);
+}
+
+void nodejob_ask_end(struct nodejob *j, uint32_t i)
+{
+    if (i >= j->ntasks)
+        return;
+    if (task_has_ended(&j->tasks[i]))
+        send_end(&j->tasks[i]);
+    else
+        j->tasks[i].asked = true; /* DONE tells of one that never starts */
+}
+
 static void task_ended(struct task *t, int status)
 {
     struct nodejob *j = t->job;
@@ -742,6 +759,8 @@ static void task_ended(struct task *t, int status)
     pmi_task_ended(t);
     pmix_task_ended(t);
     cgroup_task_ended(t);
+    if (t->asked)
+        send_end(t);
     check_bad_exit(t);
     if (j->running == 0) {
         uint64_t now = clock_wall_us(); /* it is sent to other nodes */

@@ -244,7 +244,7 @@ static int server_start(struct nodejob *j)
         j->pmi = NULL;
     }
     for (uint32_t i = 0; j->pmi && i < j->ntasks; i++)
-        if (j->tasks[i].pid == 0 && j->tasks[i].leader > 0)
+        if (task_has_ended(&j->tasks[i]))
             pmi_server_eof(j->pmi, i); /* the task ended without finalize */
 out:
     free(ranks);

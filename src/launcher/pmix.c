@@ -140,7 +140,7 @@ static void begin(struct pmix *px)
     if (j->run.nnodes > 1)
         launcher_send_frame(j->l, WIRE_BEGUN, j->id, NULL, 0, NULL, 0);
     for (uint32_t i = 0; i < j->ntasks; i++)
-        if (j->tasks[i].pid == 0 && j->tasks[i].leader > 0 && px->clients[i] == 0) {
+        if (task_has_ended(&j->tasks[i]) && px->clients[i] == 0) {
             left_early(j, &j->tasks[i]);
             return;
         }

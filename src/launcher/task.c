@@ -93,6 +93,11 @@ uint32_t task_number(const struct task *t)
     return t->job->run.first + t->rank;
 }
 
+bool task_has_ended(const struct task *t)
+{
+    return t->pid == 0 && t->leader > 0;
+}
+
 /* With --mpi=pmix the tasks get a socket for PMI-1 as well: the tasks of a program that speaks only
  * PMI-1 would otherwise silently be jobs of one rank each.  Spawned tasks find the tasks that
  * spawned them only through the interface of the latter. */

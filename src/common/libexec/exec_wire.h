@@ -26,6 +26,7 @@
  *               message: the answer to its PMI_NAME
  *    SPAWNED    u32 from its SPAWN, i32 rc, then the name of the new tasks' namespace (rc 0) or an
  *               error message
+ *    ASK_END    u32 task (its number here): send its END, at once or when it has ended
  *
  * From the launcher:
  *    OUTPUT     records, see below
@@ -45,6 +46,8 @@
  *    BEGUN      (empty): a task here has initialized PMIx; sent once per job
  *    SWEPT      u32: the preceding launcher is dead, and so are its processes except this number of
  *               them, which could not be ended; not about a job
+ *    END        u32 task (its number here), i32 wait status: a task that ASK_END has named has
+ *               ended; others may run
  *    DONE       times (struct wire_times), then i32 wait status for each local task: no process of
  *               the job is left here
  *
@@ -123,6 +126,7 @@ enum wire_type {
     WIRE_PMI_DONE,
     WIRE_PMI_NAMED,
     WIRE_SPAWNED,
+    WIRE_ASK_END,
     WIRE_OUTPUT = 16,
     WIRE_STDIN_ACK,
     WIRE_FAIL,
@@ -136,6 +140,7 @@ enum wire_type {
     WIRE_WARNING,
     WIRE_LOST,
     WIRE_SWEPT,
+    WIRE_END,
     WIRE_PMIX_READY = 32,
     WIRE_PMIX_CLIENT,
     WIRE_PMIX_JOIN,

@@ -53,6 +53,19 @@ static const struct flux_field host_fields[] = {
 };
 const struct flux_schema wrexec_host_schema = FLUX_SCHEMA(struct wrexec_host, host_fields);
 
+static const struct flux_field task_fields[] = {
+    FLUX_FIELD_U64(struct wrexec_task, id, REQ),
+    FLUX_FIELD_U32(struct wrexec_task, task, REQ),
+    FLUX_FIELD_END,
+};
+const struct flux_schema wrexec_task_schema = FLUX_SCHEMA(struct wrexec_task, task_fields);
+
+static const struct flux_field end_fields[] = {
+    FLUX_FIELD_INT(struct wrexec_end, status, REQ),
+    FLUX_FIELD_END,
+};
+const struct flux_schema wrexec_end_schema = FLUX_SCHEMA(struct wrexec_end, end_fields);
+
 static const struct flux_field signal_fields[] = {
     FLUX_FIELD_U64(struct wrexec_signal, id, REQ),
     FLUX_FIELD_INT(struct wrexec_signal, signum, REQ),
@@ -300,6 +313,11 @@ const struct flux_method wrexec_methods[] = {
      .takes = "raw: u64 job, u64 random number of its launch; repeated",
      .gives = "raw: those of them that rank 0 does not run",
      .what = "to rank 0, from an instance whose jobs have lost their parent"},
+    {.topic = "wrexec.end",
+     .flags = FLUX_METHOD_STREAM,
+     .request = &wrexec_task_schema,
+     .response = &wrexec_end_schema,
+     .what = "to the rank of a task: how it ended, once it has"},
     {.topic = "wrexec.stats",
      .response = &wrexec_stats_schema,
      .what = "jobs so far, jobs that run, and the launcher of this rank"},

@@ -1,5 +1,5 @@
 /* wrexec_wire.h - the messages of the service wrexec.  A rank other than 0 refuses all requests but
- * wrexec.tree, wrexec.down, wrexec.host and wrexec.stats.
+ * wrexec.tree, wrexec.down, wrexec.host, wrexec.remains, wrexec.end and wrexec.stats.
  *
  * From the job module, to rank 0:
  *    wrexec.jobs    streaming, {} -> struct wrexec_jobs, at most one response for each pass of the
@@ -59,6 +59,10 @@
  *                   wrexec_spawned: more tasks for a running job.  A request whose answer was lost
  *                   with a broker is sent again with the same number
  *    wrexec.host    {} -> struct wrexec_host: from rank 0, to any rank
+ *    wrexec.end     streaming, so that it can be canceled, struct wrexec_task -> struct wrexec_end:
+ *                   from the module stream of rank 0, to the rank where the task runs or has run:
+ *                   answered when the task has ended.  ENOENT: it is not a task of this rank, or
+ *                   ended so long ago that this is forgotten
  *    wrexec.remains {} -> {}: from the module resrc of rank 0, to a rank that came back: answered
  *                   when no process of an earlier broker of the rank is left; EBUSY: some are left
  *
@@ -189,6 +193,17 @@ struct wrexec_host {
     const char *mark;
 };
 extern const struct flux_schema wrexec_host_schema;
+
+struct wrexec_task {
+    uint64_t id; /* of the job */
+    uint32_t task;
+};
+extern const struct flux_schema wrexec_task_schema;
+
+struct wrexec_end {
+    int status; /* of wait(2) */
+};
+extern const struct flux_schema wrexec_end_schema;
 
 struct wrexec_spawned {
     const char *name; /* of the namespace in which the new tasks are */

@@ -12,7 +12,8 @@
  *                programs to be run, the commit of output that is under way
  *    "job"       for each job: the JSON of its launch, its progress, its parts and the launch that
  *                is kept for them (subjob_heal.c), what flows (subjob_flow.c), its barriers
- *                (subjob_pmi.c); at rank 0 coord_job.c
+ *                (subjob_pmi.c), the requests for the ends of its tasks; at rank 0 coord_job.c
+ *    "ends"      ends.c: how the tasks that were last here ended
  *    "clients"   (rank 0) coord_client.c
  *    "names"     (rank 0) names.c
  *    "end"
@@ -165,6 +166,7 @@ static void job_save(const struct subjob *j, flux_handover_t *o)
     subjob_flow_save(j, o);
     save_result(j, o);
     subjob_pmi_save(j, o);
+    ends_job_save(j, o);
     if (j->rj)
         coord_job_save(j->rj, o);
 }
@@ -229,6 +231,7 @@ static void job_load(struct ctx *ctx, flux_handover_t *o)
     load_result(j, o);
     if (flux_handover_ok(o))
         subjob_pmi_load(j, o);
+    ends_job_load(j, o);
     if (j->rj && flux_handover_ok(o))
         coord_job_load(j->rj, o);
 }
@@ -264,6 +267,7 @@ int handover_save(struct ctx *ctx, flux_handover_t *o, errmsg_t *err)
         job_save(val, o);
     }
     flux_handover_put(o, 0);
+    ends_save(ctx->ends, o);
     if (ctx->coord) {
         coord_clients_save(ctx->coord->clients, o);
         names_save(ctx->names, o);
@@ -311,6 +315,7 @@ int handover_load(struct ctx *ctx, flux_handover_t *o, errmsg_t *err)
         flux_handover_get_mark(o, "job");
         job_load(ctx, o);
     }
+    ends_load(ctx->ends, o);
     if (ctx->coord && flux_handover_ok(o))
         coord_spawn_link(ctx->coord, o);
     ctx->njobs = njobs;

@@ -116,6 +116,13 @@ void subjob_end(struct subjob *j)
     flux_watcher_start(j->ctx->reaper);
 }
 
+static void add_range(struct subjob *j, uint32_t node, int status, uint32_t lo, uint32_t hi)
+{
+    exec_result_add(j->result, status, lo, hi);
+    if (node == j->node)
+        ends_past(j, status, lo, hi);
+}
+
 /* Set the status of the tasks with numbers i to k - 1 of a node. */
 static void add_status(struct subjob *j, uint32_t node, uint32_t i, uint32_t k, int status)
 {
@@ -123,14 +130,14 @@ static void add_status(struct subjob *j, uint32_t node, uint32_t i, uint32_t k, 
     uint32_t first = j->spec->w.first;
 
     if (exec_layout_kind(l) == LAYOUT_BLOCK) {
-        exec_result_add(j->result, status, first + exec_layout_task(l, node, i),
-                        first + exec_layout_task(l, node, k - 1));
+        add_range(j, node, status, first + exec_layout_task(l, node, i),
+                  first + exec_layout_task(l, node, k - 1));
         return;
     }
     for (; i < k; i++) {
         uint32_t task = first + exec_layout_task(l, node, i);
 
-        exec_result_add(j->result, status, task, task);
+        add_range(j, node, status, task, task);
     }
 }
 
@@ -266,6 +273,9 @@ void subjob_frame(struct subjob *j, const struct wire_frame *f)
         break;
     case WIRE_BEGUN:
         subjob_pmi_begun(j, NULL);
+        break;
+    case WIRE_END:
+        ends_frame(j, f);
         break;
     case WIRE_DONE:
         frame_done(j, f);
@@ -483,6 +493,7 @@ struct subjob *subjob_create(struct ctx *ctx, struct spec *spec, errmsg_t *err)
     list_init(&j->pieces);
     list_init(&j->fences);
     list_init(&j->former);
+    list_init(&j->asked);
     list_init(&j->over);
     if ((past = hmap_get_u64(ctx->jobs, j->id)) && past->finished && !past->rj)
         subjob_free(past); /* an earlier attempt, which is over if there is another */
@@ -521,6 +532,7 @@ void subjob_free(struct subjob *j)
         names_job_over(j->ctx->names, j->id);
     }
     list_remove(&j->over);
+    ends_job_free(j);
     subjob_flow_free(j);
     subjob_pmi_free(j);
     for (uint32_t i = 0; i < j->nparts; i++)

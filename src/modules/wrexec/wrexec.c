@@ -11,6 +11,7 @@
  *                   subjob_heal.c finds other ways to its nodes when a broker dies
  *    edge.c         the connections to the children; uplink.c: those to the parents
  *    retain.c       frames that are kept until rank 0 has them
+ *    ends.c         how tasks here ended, for whoever asks
  *    launchlink.c   the connection to flux-launcher (src/launcher)
  *    coord*.c       rank 0 only: coord.c serves the job module, coord_job.c decides how a job
  *                   ends, coord_hosts.c finds out which brokers share a host, coord_client.c serves
@@ -289,6 +290,7 @@ static void gone(struct ctx *ctx, const flux_msg_t *msg, uint32_t matchtag)
     if (ctx->coord)
         coord_disconnect(ctx->coord, msg, sender, matchtag);
     uplinks_gone(ctx->uplinks, sender, matchtag);
+    ends_gone(ctx->ends, msg, matchtag);
 }
 
 static void disconnect_cb(flux_t *h, const flux_msg_t *msg, void *arg)
@@ -314,6 +316,13 @@ static void name_cb(flux_t *h, const flux_msg_t *req, void *arg)
         names_request(ctx->names, req);
     else
         flux_respond_error(h, req, ENOSYS, "names are kept at rank 0");
+}
+
+static void end_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    struct ctx *ctx = arg;
+
+    ends_request(ctx->ends, req);
 }
 
 static bool job_runs(void *arg, uint64_t id)
@@ -358,6 +367,7 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "wrexec.cancel", cancel_cb, 0},
     {FLUX_MSG_REQUEST, "wrexec.name", name_cb, 0},
     {FLUX_MSG_REQUEST, "wrexec.host", host_cb, FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "wrexec.end", end_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "wrexec.remains", remains_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "wrexec.stats", stats_cb, 0},
     FLUX_HANDLER_END,
@@ -478,6 +488,7 @@ static void wrexec_fini(flux_t *h, void *arg)
     session_destroy(ctx->session);
     names_destroy(ctx->names);
     hmap_destroy(ctx->jobs);
+    ends_destroy(ctx->ends);
     settings_destroy(ctx->settings);
     flux_watcher_destroy(ctx->reaper);
     free(ctx);
@@ -560,7 +571,9 @@ static int wrexec_init(flux_t *h, int argc, char **argv, void **arg, errmsg_t *e
     ctx->edges = edges_create(h, &edge_callbacks, ctx);
     ctx->uplinks = uplinks_create(h, &uplink_callbacks, ctx);
     ctx->orphans = flux_timer_create(flux_get_reactor(h), orphans_cb, ctx);
-    if (!ctx->jobs || !ctx->reaper || !ctx->exec || !ctx->edges || !ctx->uplinks || !ctx->orphans ||
+    ctx->ends = ends_create(ctx);
+    if (!ctx->jobs || !ctx->ends || !ctx->reaper || !ctx->exec || !ctx->edges || !ctx->uplinks ||
+        !ctx->orphans ||
         (flux_is_root(h) &&
          (!(ctx->coord = coord_create(ctx)) || !(ctx->names = names_create(h, job_runs, ctx))))) {
         wrexec_fini(h, ctx);

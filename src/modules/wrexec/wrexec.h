@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "edge.h"
+#include "ends.h"
 #include "launchlink.h"
 #include "retain.h"
 #include "uplink.h"
@@ -45,6 +46,7 @@ struct ctx {
     flux_watcher_t *orphans; /* asks rank 0 for jobs that have lost their parent */
     flux_future_t *known_f;
     launchlink_t *exec;
+    ends_t *ends;
     hmap_t *jobs;        /* id -> struct subjob */
     struct coord *coord; /* coordinator; NULL: not at rank 0 */
     struct names *names;
@@ -120,6 +122,7 @@ struct subjob {
     bool named; /* the namespace of the job exists */
     bool begun; /* a task here or below has begun with MPI */
     bool local_begun;
+    struct list_node asked; /* requests for the ends of tasks here: ends.c */
     struct list_node over;
     struct coord_job *rj; /* job at rank 0; NULL: at other ranks */
     /* subjob_heal.c */
@@ -152,7 +155,7 @@ bool settings_known(const struct settings *s);
 void settings_destroy(struct settings *s); /* NULL-safe */
 
 /* handover.c */
-#define HANDOVER_FORM 13
+#define HANDOVER_FORM 14
 /* Save and load the state that survives a reload.  handover_load() sends nothing; handover_go_on()
  * then continues the work that has waited.  Returns -1 with errno and an error message. */
 int handover_save(struct ctx *ctx, flux_handover_t *o, errmsg_t *err);

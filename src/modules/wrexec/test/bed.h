@@ -40,9 +40,10 @@ struct bed {
     size_t refused;   /* EAGAIN responses to requests about names */
     size_t responses; /* responses to wrexec.launch and wrexec.kill */
     size_t named;     /* responses to wrexec.name */
-    int errnum;       /* error of the last response to wrexec.signal, wrexec.run or wrexec.down */
-    char last[512];   /* JSON of the last response to these, and to wrexec.listen */
-    bool mute;        /* the instance has handed over */
+    size_t ends;      /* responses to wrexec.end */
+    int errnum;     /* error of the last response to wrexec.signal, .run, .remains, .end or .down */
+    char last[512]; /* JSON of the last response to these, and to wrexec.listen */
+    bool mute;      /* the instance has handed over */
     uint32_t size;
     uint32_t rank;
     char env[64];            /* environment of the last LAUNCH */
@@ -147,9 +148,11 @@ static inline void take_response(struct bed *b, const flux_msg_t *msg)
     if (strcmp(flux_msg_topic(msg), "wrexec.signal") == 0 ||
         strcmp(flux_msg_topic(msg), "wrexec.run") == 0 ||
         strcmp(flux_msg_topic(msg), "wrexec.remains") == 0 ||
+        strcmp(flux_msg_topic(msg), "wrexec.end") == 0 ||
         strcmp(flux_msg_topic(msg), "wrexec.down") == 0)
         b->errnum = flux_msg_errnum(msg);
     b->named += strcmp(flux_msg_topic(msg), "wrexec.name") == 0;
+    b->ends += strcmp(flux_msg_topic(msg), "wrexec.end") == 0;
     if (flux_msg_json(msg))
         snprintf(b->last, sizeof(b->last), "%s", flux_msg_json(msg));
 }
@@ -352,11 +355,12 @@ static inline void say_raw(struct bed *b, const char *topic, uint32_t client, co
 
 #define READS 9 /* the job with this id reads standard input */
 
-/* Launch a job as the job module does: one task on each rank. */
-static inline void launch_on(struct bed *b, uint64_t id, const char *ranks, const char *names)
+/* Launch a job as the job module does, with `each` tasks on each rank. */
+static inline void launch_tasks(struct bed *b, uint64_t id, const char *ranks, int each,
+                                const char *names)
 {
     char *argv[] = {(char *)"true", NULL};
-    json_t *nodes = json_pack("[[sissi]]", ranks, 1, "", "", 0);
+    json_t *nodes = json_pack("[[sissi]]", ranks, each, "", "", 0);
     struct wrexec_launch w = {.id = id,
                               .nodes = nodes,
                               .names = names,
@@ -373,6 +377,11 @@ static inline void launch_on(struct bed *b, uint64_t id, const char *ranks, cons
     free(data);
     exec_launchbuf_destroy(buf);
     json_decref(nodes);
+}
+
+static inline void launch_on(struct bed *b, uint64_t id, const char *ranks, const char *names)
+{
+    launch_tasks(b, id, ranks, 1, names);
 }
 
 static inline void launch(struct bed *b, uint64_t id)

@@ -4,90 +4,14 @@
  * learns how the job has ended, or that this rank cannot tell, and the module serves on. */
 #include "config.h"
 #include "bed_memory.h"
-#include "modules/wrexec/launchlink.h"
+#include "bed_launcher.h"
 
 #define JOB READS
 #define FIRST 9 /* the parent, as a client of the bed, and the one that takes over */
 #define SECOND 10
+#define ASKS 20 /* clients that ask how a task ended, from this one on */
 
 /* --- the launcher --- */
-
-struct launchlink {
-    const struct launchlink_callbacks *cbs;
-    void *arg;
-    bool runs;
-};
-static struct launchlink launcher;
-
-launchlink_t *launchlink_create(flux_t *h, const struct launchlink_callbacks *cbs, void *arg)
-{
-    launcher = (struct launchlink){cbs, arg, false};
-    return &launcher;
-}
-
-void launchlink_destroy(launchlink_t *x)
-{
-}
-
-bool launchlink_end(launchlink_t *x, void (*ended)(void *arg), void *arg)
-{
-    return false;
-}
-
-int launchlink_config(launchlink_t *x, enum wire_config what, const char *value)
-{
-    return 0;
-}
-
-bool launchlink_sweep(launchlink_t *x)
-{
-    return false;
-}
-
-int launchlink_run(launchlink_t *x, uint64_t job, struct wire_run *run,
-                   const char *const strings[WIRE_NODE_STRINGS], const struct launchrec *rec,
-                   errmsg_t *err)
-{
-    x->runs = true;
-    return 0;
-}
-
-void launchlink_send(launchlink_t *x, enum wire_type type, uint64_t job, const void *fixed,
-                     size_t fixedlen, const void *data, size_t len)
-{
-}
-
-int launchlink_try_send(launchlink_t *x, enum wire_type type, uint64_t job, const void *fixed,
-                        size_t fixedlen, const void *data, size_t len)
-{
-    return 0;
-}
-
-void launchlink_settle(launchlink_t *x)
-{
-}
-
-void launchlink_save(const launchlink_t *x, flux_handover_t *o)
-{
-}
-
-void launchlink_leave(launchlink_t *x)
-{
-}
-
-void launchlink_load(launchlink_t *x, flux_handover_t *o)
-{
-}
-
-int launchlink_pid(const launchlink_t *x)
-{
-    return 0;
-}
-
-unsigned launchlink_started(const launchlink_t *x)
-{
-    return 0;
-}
 
 /* A frame about the job, if its task runs. */
 static void from_launcher(enum wire_type type, const void *data, size_t len)
@@ -195,7 +119,7 @@ static void parent_sends(struct bed *b, uint32_t client, enum wire_type type, co
 
 /* --- a job --- */
 
-/* Output from both sides, a signal and input from above. */
+/* Output from both sides, a signal and input from above, and a question. */
 static void life(struct bed *b, uint64_t number)
 {
     uint8_t rec[WIRE_RECORD + 100] = {0}, sig[8], in[16 + 5] = {0};
@@ -210,6 +134,7 @@ static void life(struct bed *b, uint64_t number)
     parent_sends(b, number == 1 ? FIRST : SECOND, WIRE_NTH_SIGNAL, sig, sizeof(sig));
     le_put64(in, (number - 1) * 5);
     parent_sends(b, number == 1 ? FIRST : SECOND, WIRE_INPUT, in, sizeof(in));
+    say(b, "wrexec.end", ASKS + (uint32_t)number, FLUX_MSGF_STREAMING, "{\"id\":9,\"task\":0}");
 }
 
 /* The tasks here and below end. */
@@ -241,10 +166,13 @@ static bool without_memory(uint32_t rank, unsigned k)
     for (int i = 0; i < 500 && !parent.over; i++)
         ends(b);
     ck_assert_msg(parent.over, "rank %u, allocation %u: the job does not end", rank, k);
+    ends(b);
     b->errnum = -1;
     say(b, "wrexec.remains", 1, 0, "{}");
     answer(b);
     ck_assert_msg(b->errnum == 0, "rank %u, allocation %u: error %d", rank, k, b->errnum);
+    ck_assert_msg(b->ends == 2, "rank %u, allocation %u: %zu questions were answered", rank, k,
+                  b->ends);
     bed_free(b);
     return left == 0;
 }
