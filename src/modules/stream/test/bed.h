@@ -27,6 +27,8 @@ struct peer {
     uint64_t last;   /* the largest number of a writer in the responses to a reader */
     unsigned told;   /* number of responses, */
     unsigned items;  /* and of the items in them */
+    unsigned more;   /* writers of which a second notice was promised to a reader */
+    char why[200];   /* a reader: the last notice of a writer that is gone */
     hmap_t *knows;   /* a reader: the writers; a writer: the readers and their demands */
     bool paused;
     int errnum; /* error that has ended the request */
@@ -39,10 +41,12 @@ struct bed {
     int errnum; /* error of the last response; -1: none */
     char text[400];
     struct peer *peers;
-    uint32_t tag;    /* match tag of the last request */
-    uint32_t answer; /* match tag of the last response */
-    unsigned did;    /* number of responses and of the items in them */
-    json_t *list;    /* the last list */
+    uint32_t tag;         /* match tag of the last request */
+    uint32_t answer;      /* match tag of the last response */
+    unsigned did;         /* number of responses and of the items in them */
+    json_t *list;         /* the last list */
+    flux_msg_t *question; /* how a task ended: the last request wrexec.end; NULL: none */
+    bool canceled;        /* it was */
 };
 
 static inline void wants(hmap_t *knows, const json_t *o)
@@ -55,7 +59,8 @@ static inline void wants(hmap_t *knows, const json_t *o)
     ck_assert_ptr_nonnull(json_object_get(o, "policy"));
 }
 
-/* Take a response to a reader: it names a writer once, and the end only of a known writer. */
+/* Take a response to a reader: it names a writer once, and the end only of a known writer, or a
+ * second time if that was promised. */
 static inline void take_reader(struct peer *p, const json_t *o)
 {
     const json_t *gone = json_object_get(o, "gone");
@@ -69,7 +74,10 @@ static inline void take_reader(struct peer *p, const json_t *o)
     {
         uint64_t n = (uint64_t)json_integer_value(json_object_get(item, "writer"));
 
-        ck_assert_ptr_nonnull(hmap_take_u64(p->knows, n));
+        if (!hmap_take_u64(p->knows, n))
+            ck_assert_uint_gt(p->more--, 0);
+        p->more += json_is_true(json_object_get(item, "more"));
+        snprintf(p->why, sizeof(p->why), "%s", json_string_value(json_object_get(item, "why")));
     }
     json_array_foreach(writers, i, item)
     {
@@ -134,6 +142,12 @@ static inline void sent(struct fake *f, flux_msg_t *msg)
     }
     if (flux_msg_type(msg) == FLUX_MSG_REQUEST && strcmp(flux_msg_topic(msg), "stream.stats") == 0)
         fake_keep(f, flux_msg_incref(msg));
+    if (strcmp(flux_msg_topic(msg), "wrexec.end") == 0) {
+        flux_msg_destroy(b->question);
+        b->question = msg;
+        return;
+    }
+    b->canceled |= strcmp(flux_msg_topic(msg), "wrexec.cancel") == 0;
     flux_msg_destroy(msg);
 }
 
@@ -171,6 +185,7 @@ static inline void bed_free(struct bed *b)
     for (size_t i = 0; i < PEERS_MAX; i++)
         hmap_destroy(b->peers[i].knows);
     json_decref(b->list);
+    flux_msg_destroy(b->question);
     free(b->peers);
     free(b);
 }

@@ -432,6 +432,103 @@ START_TEST(removed_unheard)
 }
 END_TEST
 
+/* --- causes --- */
+
+/* A writer, which is task 0 of job 7, dies under a reader.  Returns the match tag of the reader. */
+static uint32_t dies(struct bed *b)
+{
+    uint32_t reader;
+
+    ck_assert_int_eq(write_task(b, 1, "s", 0, 1, 7), 0);
+    read_stream(b, 2, "s", "");
+    reader = b->tag;
+    settle(b);
+    disconnect(b, 1);
+    settle(b);
+    ck_assert_str_eq(b->peers[reader].why, "rank 0 of the writers has died");
+    ck_assert_uint_eq(b->peers[reader].more, 1);
+    ck_assert_ptr_nonnull(b->question);
+    ck_assert_str_eq(flux_msg_json(b->question), "{\"id\":7,\"task\":0}");
+    ck_assert_uint_eq(flux_msg_nodeid(b->question), 0);
+    return reader;
+}
+
+static void respond(struct bed *b, int errnum, const char *json)
+{
+    flux_msg_t *msg = flux_msg_response_create(b->question, errnum);
+
+    ck_assert_int_eq(flux_msg_set_json(msg, json), 0);
+    flux_handle_deliver(b->f.h, msg);
+    settle(b);
+}
+
+/* The cause that a list has; NULL: none. */
+static const char *listed(struct bed *b)
+{
+    ask(b, "stream.list", 9, 0, "{}");
+    settle(b);
+    return json_string_value(
+        json_object_get(json_array_get(json_object_get(b->list, "streams"), 0), "cause"));
+}
+
+/* The module of the rank of the task says how it ended, or that it does not know. */
+START_TEST(causes)
+{
+    static const struct {
+        int errnum;
+        const char *json, *cause;
+    } cases[] = {
+        {0, "{\"status\":9}", "rank 0 of writer job 7 ended by signal 9"},
+        {0, "{\"status\":768}", "rank 0 of writer job 7 ended with exit code 3"},
+        {0, "{\"status\":0}", "rank 0 of writer job 7 ended with exit code 0"},
+        {EHOSTUNREACH, "no way", "rank 0 of writer job 7 was lost with the broker of rank 0"},
+        {ENOENT, "unknown", "rank 0 of writer job 7 has died"},
+        {0, "{}", "rank 0 of writer job 7 has died"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct bed *b = bed_create();
+        uint32_t reader = dies(b);
+
+        ck_assert_str_eq(listed(b), "rank 0 of the writers has died");
+        respond(b, cases[i].errnum, cases[i].json);
+        ck_assert_str_eq(b->peers[reader].why, cases[i].cause);
+        ck_assert_uint_eq(b->peers[reader].more, 0);
+        ck_assert_str_eq(listed(b), cases[i].cause);
+        bed_free(b);
+    }
+}
+END_TEST
+
+/* Nobody knows in time. */
+START_TEST(cause_unknown)
+{
+    struct bed *b = bed_create();
+    uint32_t reader = dies(b);
+
+    b->still.passed = 10.;
+    flux_watcher_fire(b->still.timer);
+    settle(b);
+    ck_assert_str_eq(b->peers[reader].why, "rank 0 of writer job 7 has died");
+    ck_assert(b->canceled);
+    bed_free(b);
+}
+END_TEST
+
+/* Another writer has joined: the reader is told the cause, but the stream is well. */
+START_TEST(cause_late)
+{
+    struct bed *b = bed_create();
+    uint32_t reader = dies(b);
+
+    ck_assert_int_eq(write_task(b, 1, "s", 0, 1, 8), 0);
+    respond(b, 0, "{\"status\":9}");
+    ck_assert_str_eq(b->peers[reader].why, "rank 0 of writer job 7 ended by signal 9");
+    ck_assert_ptr_null(listed(b));
+    bed_free(b);
+}
+END_TEST
+
 START_TEST(chance)
 {
     for (unsigned run = 0; run < suite_runs(16); run++) {
@@ -451,5 +548,5 @@ END_TEST
 int main(void)
 {
     RUN_SUITE("stream notices", attached, attached_all, many_writers, many_readers, list_meanwhile,
-              away, away_removed, removed_unheard, chance);
+              away, away_removed, removed_unheard, causes, cause_unknown, cause_late, chance);
 }
