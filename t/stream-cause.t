@@ -23,7 +23,7 @@ write_job() { # STREAM [EXIT CODE]
 }
 # The writer of rank 2 is killed under a reader.
 dies() { # STREAM END WHAT [EXIT CODE]
-    local stream=$1 end=$2 what=$3 cat
+    local stream=$1 end=$2 what=$3 cat step
     shift 3
     "$FLUX" stream cat --var=n "$stream" >cat.out 2>cat.err &
     cat=$!
@@ -32,21 +32,30 @@ dies() { # STREAM END WHAT [EXIT CODE]
     write_job "$stream" "$@"
     wait_until 20 test -s cat.out
     wait_until 20 test -s pid
+    if [ "$stopped" ]; then
+        kill -STOP $cat
+        step=$(field "$stream" step)
+        wait_until 20 above "$stream" step "$step"
+    fi
     kill -KILL "$(cat pid)"
+    [ "$stopped" ] && kill -CONT $cat
     wait $cat
     is "$?" 1 "$what ends a reader"
     like "$(cat cat.err)" \
-        "^flux stream cat: stream '$stream': rank 2 of writer job $job $end in step [0-9]+\$" \
+        "^flux stream cat: (variable 'n' in step [0-9]+ was not read: )?stream '$stream': rank 2 of writer job $job $end in step [0-9]+\$" \
         "... and is told to it"
     is "$(field "$stream" writers)" 2 "... while the others of the job write on"
     "$FLUX" cancel "$job"
 }
-for transport in ring; do
+stopped=
+for transport in ring tcp; do
     export FLUX_STREAM_TRANSPORT=$transport
     dies signal-$transport "ended by signal 9" "$transport: a writer that a signal ended"
     dies code-3-$transport "ended with exit code 3" "$transport: one whose task ended with exit code 3" 3
     dies code-0-$transport "ended with exit code 0" "$transport: one whose task ended with exit code 0" 0
 done
+stopped=yes
+dies announced "ended by signal 9" "tcp: a writer that has announced a step, and is gone when the reader gets it,"
 unset FLUX_STREAM_TRANSPORT
 
 release

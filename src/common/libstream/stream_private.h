@@ -40,6 +40,8 @@ struct stream_source {
     bool more;      /* the module will say that again */
     uint64_t last;  /* number of the last step that has come, plus 1; 0: none */
     bool polled;    /* in the set of flux_stream_pollfd() */
+    /* Until when the module is waited for, to say why it has left; 0: nobody has asked. */
+    double why_until;
     /* Of a member of a group, and a writer that follows: see stream_group.c. */
     uint64_t claimed; /* the step that was claimed, plus 1; 0: none */
     uint64_t told;    /* the floor that the writer knows */
@@ -165,9 +167,10 @@ struct stream_found {
  * none; -1 with an error message. */
 int stream_reader_find(flux_stream_t *s, uint32_t writer, const char *var, struct stream_found *f,
                        errmsg_t *err);
-/* A value was not sent: say which, for the errno that is set.  -1. */
-int stream_reader_unread(const flux_stream_t *s, uint32_t writer, const char *var,
-                         const errmsg_t *why, errmsg_t *err);
+/* A value was not sent: say which, for the errno that is set; and if the writer has died, why, as
+ * far as the module knows.  -1 with this errno. */
+int stream_reader_unread(flux_stream_t *s, uint32_t writer, const char *var, const errmsg_t *lost,
+                         errmsg_t *err);
 /* The pin block of a source as of the step that was begun.  1; 0: there is none; -1 with an error
  * message. */
 int stream_pin_read(struct stream_source *src, errmsg_t *err);

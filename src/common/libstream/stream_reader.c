@@ -295,8 +295,7 @@ static void whose(const flux_stream_t *s, const struct stream_source *src, const
                (uint32_t)(src - s->sources), what->text);
 }
 
-/* The other writers need not wait for this reader, which has no further step: on another host they
- * would at their end, and the module learns the cause of a death only when the job has ended. */
+/* The other writers need not wait for this reader, which has no further step. */
 static void leave_others(flux_stream_t *s, const struct stream_source *dead)
 {
     for (uint32_t i = 0; i < s->nsources; i++) {
@@ -305,32 +304,32 @@ static void leave_others(flux_stream_t *s, const struct stream_source *dead)
     }
 }
 
-/* The end of a reader that does not stay: what the module says about a writer that is gone, if it
- * says something in time; and in which step that was, the one behind the last that this reader was
- * offered.  If the connection has gone through a relay that has ended, the writer may have gone
- * later, and for another reason. */
-static void why(flux_stream_t *s, const struct stream_source *src, const errmsg_t *lost)
+/* Say why the connection to a writer was lost, for a reader that does not stay: what the module
+ * says about the writer, if it says something in time; and in which step that was, the one behind
+ * the last that this reader was offered.  If the connection has gone through a relay that has
+ * ended, the writer may have gone later, and for another reason. */
+static void why(flux_stream_t *s, struct stream_source *src, const errmsg_t *lost, errmsg_t *err)
 {
-    double until = clock_now() + STREAM_WHY_SECONDS;
     struct inlet_stats st;
     double left;
 
-    leave_others(s, src);
-    while ((!src->gone || src->more) && (left = until - clock_now()) > 0. &&
+    if (src->why_until == 0.)
+        src->why_until = clock_now() + STREAM_WHY_SECONDS;
+    while ((!src->gone || src->more) && (left = src->why_until - clock_now()) > 0. &&
            stream_reader_hear(s, left) == 0)
         ;
     inlet_get_stats(src->in, &st);
     if (st.lost && src->gone)
-        errmsg_set(&s->died, "stream '%s': a relay has ended in step %" PRIu64 ", and by now %s",
+        errmsg_set(err, "stream '%s': a relay has ended in step %" PRIu64 ", and by now %s",
                    s->name, src->last, src->gone);
     else if (st.lost)
-        errmsg_set(&s->died, "stream '%s', step %" PRIu64 ": %s", s->name, src->last, lost->text);
+        errmsg_set(err, "stream '%s', step %" PRIu64 ": %s", s->name, src->last, lost->text);
     else if (src->gone && src->last > 0)
-        errmsg_set(&s->died, "stream '%s': %s in step %" PRIu64, s->name, src->gone, src->last);
+        errmsg_set(err, "stream '%s': %s in step %" PRIu64, s->name, src->gone, src->last);
     else if (src->gone)
-        errmsg_set(&s->died, "stream '%s': %s", s->name, src->gone);
+        errmsg_set(err, "stream '%s': %s", s->name, src->gone);
     else
-        whose(s, src, lost, &s->died);
+        whose(s, src, lost, err);
 }
 
 /* Memory of the former writer stays mapped, and as it is while steps of it are parked. */
@@ -423,7 +422,8 @@ int stream_reader_take(flux_stream_t *s, struct stream_source *src, int slot, er
         (errno == ECONNRESET || (errno == ENODATA && src->nparked == 0)))
         return stream_reader_lost(s, src, err);
     if (rc < 0 && errno == ECONNRESET && slot == HEAD) {
-        why(s, src, &lost);
+        leave_others(s, src);
+        why(s, src, &lost, &s->died);
         return errmsg_fail(err, ECONNRESET, "%s", s->died.text);
     }
     if (rc < 0 && errno != ENODATA)
@@ -740,13 +740,20 @@ const char *flux_stream_var(flux_stream_t *s, uint32_t writer, size_t i)
     return v ? v->name : NULL;
 }
 
-int stream_reader_unread(const flux_stream_t *s, uint32_t writer, const char *var,
-                         const errmsg_t *why, errmsg_t *err)
+int stream_reader_unread(flux_stream_t *s, uint32_t writer, const char *var, const errmsg_t *lost,
+                         errmsg_t *err)
 {
+    errmsg_t text;
+
+    if (errno == ECONNRESET && !s->stay) {
+        why(s, &s->sources[writer], lost, &text);
+        return errmsg_fail(err, ECONNRESET, "variable '%s' in step %" PRIu64 " was not read: %s",
+                           var, s->step, text.text);
+    }
     return errmsg_fail(err, errno,
                        "variable '%s' in step %" PRIu64 " of stream '%s', rank %u of the writers: "
                        "%s",
-                       var, s->step, s->name, writer, why->text);
+                       var, s->step, s->name, writer, lost->text);
 }
 
 int flux_stream_get(flux_stream_t *s, uint32_t writer, const char *var, const void **data,
