@@ -41,11 +41,11 @@ flux_msg_t *pyflux_events_take(pyflux_events_t *ev);
 uint64_t pyflux_events_dropped(pyflux_events_t *ev);
 /* Read JSON text.  NULL with EINVAL or ENOMEM. */
 json_t *pyflux_json(const char *text, size_t len);
-/* The version of Flux with which the package was built. */
 /* Leave a stream when the process exits, and then, if its status is not 0, because the program has
  * failed (flux_stream_fail()).  From now on nobody else uses the stream, or its handle, which are
  * not freed.  0, or -1 with ENOMEM. */
 int pyflux_leave_at_exit(flux_stream_t *s);
+/* The version of Flux with which the package was built. */
 const char *pyflux_version(void);
 
 #endif
