@@ -351,6 +351,8 @@ class StreamValuesTest(Case):
                 out.put("G", piece, shape=(6, 4), offset=(3 * n, 0))
                 out.put("L", array.array("i", [n]))
                 out.put("raw", b"123")
+                if n == 0:
+                    out.put("half", piece, shape=(6, 4), offset=(0, 0))
                 self.assertRaises(ValueError, out.put, "x", piece, shape=(6,))
                 self.assertRaises(ValueError, out.put, "x", piece, offset=(1, 1))
                 self.assertRaises(TypeError, out.put, "x", b"abc", shape=(3,))
@@ -369,6 +371,10 @@ class StreamValuesTest(Case):
             step.read_into("G", box, (2, 1), (2, 2), (2, 2))
             self.assertEqual(list(box), [9, 11, 17, 19])
             self.fails(errno.ENOBUFS, step.read_into, "G", bytearray(3))
+            with self.assertRaises(flux.FluxError) as missing:
+                step.read_into("half", bytearray(24))
+            self.assertEqual(missing.exception.errno, errno.ENODATA)
+            self.assertNotIsInstance(missing.exception, flux.EndOfStream)
             self.fails(errno.ERANGE, step.read_into, "G", box, (5, 0), (2, 2))
             self.assertRaises(ValueError, step.read_into, "G", box, (5,), (2,))
             self.assertRaises(BufferError, step.read_into, "G", b"1234", (0, 0), (2, 2))

@@ -76,9 +76,13 @@ def fail(message: str) -> NoReturn:
 
 
 def fail_with(err) -> NoReturn:
-    """Raise the error of the C function that has just failed, with the message in its errmsg_t."""
+    """Raise the error of the C function that has just failed, with the message in its errmsg_t.
+
+    Such a function says by its result that a stream has ended; ENODATA means that data are missing.
+    """
     errnum = ffi.errno
-    raise make_error(errnum, ffi.string(err.text).decode(errors="replace"))
+    make = FluxError if errnum == _errno.ENODATA else make_error
+    raise make(errnum, ffi.string(err.text).decode(errors="replace"))
 
 
 def checked(function, *arguments) -> int:
