@@ -46,8 +46,10 @@ is "$(tail -n 1 w.out)" "error: stream 'runs' was removed" "is an error of the w
 exits 1 "flux stream pause of what is not there" "$FLUX" stream pause runs
 like "$err" "no stream 'runs'" "says so"
 exits 2 "a rate that is none" "$FLUX" stream throttle runs -1
-exits 1 "a rate that is too small" "$FLUX" stream throttle runs 1e-9
-like "$err" "1e-06 to 1e\\+09 steps a second" "is refused"
+for rate in 0 nan 1e-9 1e99; do
+    exits 2 "a rate of $rate" "$FLUX" stream throttle runs $rate
+    like "$err" "RATE is a number of steps a second, 1e-06 to 1e\\+09, or none" "is refused"
+done
 
 # The first steps of one that is throttled before its writer comes.
 peer r 0 read slow timeout=60

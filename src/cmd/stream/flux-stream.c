@@ -183,8 +183,11 @@ static int cmd_throttle(struct cmd *c, int argc, char **argv)
     if (argc - c->optind != 2)
         return cmd_usage_error(c, "NAME and RATE are required");
     in.name = argv[0];
-    if (strcmp(argv[1], "none") != 0 && transfer_rate(argv[1], &in.limit) < 0)
-        return cmd_usage_error(c, "RATE is a number of steps a second above 0, or none");
+    if (strcmp(argv[1], "none") != 0 &&
+        (transfer_rate(argv[1], &in.limit) < 0 || in.limit < STREAM_LIMIT_MIN ||
+         in.limit > STREAM_LIMIT_MAX))
+        return cmd_usage_error(c, "RATE is a number of steps a second, %g to %g, or none",
+                               STREAM_LIMIT_MIN, STREAM_LIMIT_MAX);
     return act(c, "stream.throttle", &stream_throttle_schema, &in);
 }
 

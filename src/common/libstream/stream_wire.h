@@ -122,6 +122,8 @@ struct stream_throttle {
     double limit; /* steps a second; 0: any number */
 };
 extern const struct flux_schema stream_throttle_schema;
+#define STREAM_LIMIT_MIN 1e-6 /* for a limit that is not 0 */
+#define STREAM_LIMIT_MAX 1e9
 
 /* Transforms for all writers of a stream, for one reader, or for all of them, from their next step
  * on. */

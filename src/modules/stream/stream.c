@@ -71,8 +71,6 @@
 #include "libutil/hex.h"
 #include "registry.h"
 
-#define LIMIT_MIN 1e-6 /* steps per second */
-#define LIMIT_MAX 1e9
 
 /* --- writers --- */
 
@@ -544,9 +542,9 @@ static void throttle_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
     if (flux_request_decode(h, req, &stream_throttle_schema, &in, &owner) < 0)
         return;
-    if (!(in.limit >= 0.) || (in.limit > 0. && in.limit < LIMIT_MIN) || in.limit > LIMIT_MAX)
+    if (!(in.limit >= 0.) || (in.limit > 0. && in.limit < STREAM_LIMIT_MIN) || in.limit > STREAM_LIMIT_MAX)
         flux_respond_error(h, req, EINVAL, "the limit of a stream is 0, or %g to %g steps a second",
-                           LIMIT_MIN, LIMIT_MAX);
+                           STREAM_LIMIT_MIN, STREAM_LIMIT_MAX);
     else if ((s = registry_find(ctx, req, in.name)) && registry_answers_full(ctx, req) == 0) {
         s->limit = in.limit;
         writers_tell(s, req);
