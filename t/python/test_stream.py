@@ -323,7 +323,8 @@ class StreamTest(Case):
             )
             self.refuses(errno.EINVAL, where + ".*float", put, "G", grid, shape=(4.5,))
             self.refuses(
-                errno.EINVAL, where + "the length of shape is 2, and the number of dimensions is 1$",
+                errno.EINVAL,
+                where + "the length of shape is 2, and the number of dimensions is 1$",
                 put, "G", grid, shape=(4, 1)
             )
             self.refuses(errno.EINVAL, where, put, "G", object())
@@ -344,7 +345,9 @@ class StreamTest(Case):
                     errno.ERANGE, where + "start has the negative number -2$",
                     call, *args, (-2,), (1,)
                 )
-                self.refuses(errno.EINVAL, where + "the length of count is 0,", call, *args, (1,), ())
+                self.refuses(
+                    errno.EINVAL, where + "the length of count is 0,", call, *args, (1,), ()
+                )
             for index, number, text in (
                 (4, errno.ERANGE, "index 4 is outside of 4 elements$"),
                 (-5, errno.ERANGE, "index -5 is outside of 4 elements$"),

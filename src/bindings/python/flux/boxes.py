@@ -16,7 +16,9 @@ def numbers_of(numbers, ndims: int, what: str) -> List[int]:
     """The numbers that an argument has for each dimension."""
     found = [operator.index(number) for number in numbers]
     if len(found) != ndims:
-        raise ValueError(f"the length of {what} is {len(found)}, and the number of dimensions is {ndims}")
+        raise ValueError(
+            f"the length of {what} is {len(found)}, and the number of dimensions is {ndims}"
+        )
     for number in found:
         if number < 0:
             raise OverflowError(f"{what} has the negative number {number}")
