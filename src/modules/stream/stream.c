@@ -71,7 +71,6 @@
 #include "libutil/hex.h"
 #include "registry.h"
 
-
 /* --- writers --- */
 
 static void writer_free(struct writer *w)
@@ -542,7 +541,8 @@ static void throttle_cb(flux_t *h, const flux_msg_t *req, void *arg)
 
     if (flux_request_decode(h, req, &stream_throttle_schema, &in, &owner) < 0)
         return;
-    if (!(in.limit >= 0.) || (in.limit > 0. && in.limit < STREAM_LIMIT_MIN) || in.limit > STREAM_LIMIT_MAX)
+    if (!(in.limit >= 0.) || (in.limit > 0. && in.limit < STREAM_LIMIT_MIN) ||
+        in.limit > STREAM_LIMIT_MAX)
         flux_respond_error(h, req, EINVAL, "the limit of a stream is 0, or %g to %g steps a second",
                            STREAM_LIMIT_MIN, STREAM_LIMIT_MAX);
     else if ((s = registry_find(ctx, req, in.name)) && registry_answers_full(ctx, req) == 0) {
