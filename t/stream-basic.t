@@ -450,6 +450,23 @@ ended r
 is "$last" "0-8 9 stream 'reload': rank 0 of the writers has died in step 9 " "the stream goes on"
 wait "${pid[w]}"
 
+# A reader that stays has come to a run that another instance of the module does not know, and all writers have left:
+# it goes on with the next one.
+run_of() { # STEPS ARGUMENT...: write them; then the reader has printed $lines
+    peer w 0 write runs "$1" 0 1 wait=1 "${@:2}"
+    wait "${pid[w]}"
+    wait_until 20 sh -c "[ \$(grep -c . runs.out) = $lines ]"
+}
+"$FLUX" stream cat --stay --var=n runs >runs.out &
+cat=$!
+lines=3 run_of 3
+lines=5 run_of 2 start=anew
+ok "flux module reload stream, without writers" "$FLUX" module reload stream
+lines=9 run_of 4 start=append
+is "$(cut -f 1 runs.out | xargs)" "0 1 2 0 1 2 3 4 5" "a reader that stays goes on with the run after a reload"
+"$FLUX" stream rm runs
+wait $cat
+
 # A reader is killed while it makes a writer wait.
 peer w 0 write stuck 3000 0 1 ready=1
 opened w

@@ -220,6 +220,7 @@ int stream_connect_all(flux_stream_t *s, const struct stream_members *ms, double
                                ms->size, s->name);
         s->nsources = ms->size;
     }
+    stream_reader_instance(s, ms);
     s->want.off = ms->off;
     stream_attach_heard(s, ms->attached, ms->transforms);
     if (members_begin(s, ms, timeout, err) < 0 || sources_join(s, err) < 0) {

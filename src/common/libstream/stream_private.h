@@ -111,6 +111,7 @@ struct flux_stream {
     const char *secure;            /* the option, during opening */
     int encrypts;                  /* see stream_way_secure(); -1: not known yet */
     struct stream_took took;       /* without its name and number; the run is the newest */
+    uint64_t born;                 /* see stream_members; 0: not known yet */
     struct stream_source *sources; /* by rank of the writer */
     uint32_t nsources;
     json_t *coming;   /* of stream_member: writers of a run of another size; NULL: none follows */
@@ -337,6 +338,9 @@ int stream_connect_all(flux_stream_t *s, const struct stream_members *ms, double
 /* Get sources for the writers of the run that follows, `coming`, in place of those of this one, of
  * which no step can be complete any more.  0, or -1 with ENOMEM and an error message. */
 int stream_connect_resize(flux_stream_t *s, errmsg_t *err);
+/* Note from which instance of the module a message comes.  Another one does not know the run that
+ * this reader reads, and calls it 0. */
+void stream_reader_instance(flux_stream_t *s, const struct stream_members *ms);
 /* Note which writers have left, as a message of the module says. */
 void stream_reader_gone(flux_stream_t *s, const struct stream_members *ms);
 /* Free the sources, and what has come from them. */

@@ -147,6 +147,16 @@ void stream_reader_known(flux_stream_t *s, const struct stream_member *m)
     s->sources[m->rank].run = s->took.run = m->run;
 }
 
+void stream_reader_instance(flux_stream_t *s, const struct stream_members *ms)
+{
+    if (s->born != 0 && s->born != ms->born) {
+        s->took.run = 0;
+        for (uint32_t i = 0; i < s->nsources; i++)
+            s->sources[i].run = 0;
+    }
+    s->born = ms->born;
+}
+
 void stream_reader_gone(flux_stream_t *s, const struct stream_members *ms)
 {
     struct stream_gone g;
@@ -193,6 +203,7 @@ static void note(flux_stream_t *s, const struct stream_members *ms)
     json_t *item;
     size_t i;
 
+    stream_reader_instance(s, ms);
     stream_attach_heard(s, ms->attached, ms->transforms);
     if (s->stay && json_array_size(ms->writers) > 0)
         note_size(s, ms->size);

@@ -242,6 +242,7 @@ static const struct flux_field members_fields[] = {
     FLUX_FIELD_ARRAY_OF(struct stream_members, writers, FLUX_FIELD_REQUIRED, &stream_member_schema),
     FLUX_FIELD_ARRAY_OF(struct stream_members, gone, FLUX_FIELD_REQUIRED, &stream_gone_schema),
     FLUX_FIELD_BOOL(struct stream_members, off, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct stream_members, born, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_U32(struct stream_members, attached, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct stream_members, transforms, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,

@@ -242,6 +242,8 @@ struct stream_members {
     json_t *writers;   /* writers that have joined */
     json_t *gone;      /* writers that have left */
     bool off;          /* this reader is turned off */
+    uint64_t born;     /* when the instance of the service began, in milliseconds: another one does
+                        * not know the run, and begins with 0 again */
     uint32_t attached; /* as in stream_written, for this reader */
     const char *transforms;
 };

@@ -133,6 +133,7 @@ static void page_send(struct reader *r)
         jsonout_uint(sb, "attached", r->attached);
         jsonout_str(sb, "transforms", r->transforms ? r->transforms : "");
     }
+    jsonout_uint(sb, "born", r->s->ctx->born);
     if (away_page_send(r->s->ctx, &r->away) < 0)
         readers_free(r);
 }

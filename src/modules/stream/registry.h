@@ -62,6 +62,7 @@ struct ctx {
     struct list_node junk; /* records of feeds that no longer exist */
     struct work sweep;
     struct list_node removing;
+    uint64_t born;           /* see stream_members */
     flux_future_t *inherits; /* answered behind the requests that another instance has left */
     bool closing;
     unsigned ncauses;  /* requests for the causes of deaths: causes.c */

@@ -45,7 +45,8 @@
  *
  * Reload: requests stay unanswered, so the next instance receives them.  It gives the writers new
  * numbers and sends the numbers to writers and readers; it learns steps and epochs from the next
- * counts, and takes 0 as the first step of each group, and as the run.  Formats, pauses, limits,
+ * counts, and takes 0 as the first step of each group, and as the run.  Readers are told when the
+ * instance began, and so notice that run 0 is the one that they read.  Formats, pauses, limits,
  * attached transforms, changed policies and the states of switches are forgotten: a reader that
  * names a switch is off again.  No inherited request is refused for its option start: whether that
  * was allowed depended on writers that may have left since then.  A writer that is away (away.c) is
@@ -701,6 +702,7 @@ static int mod_init(flux_t *h, int argc, char **argv, void **out, errmsg_t *err)
     if (!(ctx = calloc(1, sizeof(*ctx))))
         return errmsg_fail(err, ENOMEM, "out of memory");
     ctx->h = h;
+    ctx->born = (uint64_t)(flux_now(h) * 1e3);
     if (registry_init(ctx) < 0 || away_init(ctx) < 0 || !(ctx->claims = claims_create()) ||
         !(ctx->definers = claims_create()) ||
         !(ctx->handlers = flux_handlers_add(h, handlers, ctx)) ||

@@ -63,7 +63,8 @@ static void answer(struct bed *b, unsigned at, unsigned n, unsigned size)
                                at > 0 ? (int)b->run : 0, "host", "h", "address", b->address[at + i],
                                "key", text, "far", !b->here || at > 0, "reader",
                                (json_int_t)g.reader, "expires", (json_int_t)g.expires));
-    o = json_pack("{s:i s:b s:[] s:o}", "size", (int)size, "off", 0, "gone", "writers", writers);
+    o = json_pack("{s:i s:b s:i s:[] s:o}", "size", (int)size, "off", 0, "born", 1, "gone",
+                  "writers", writers);
     json = json_dumps(o, 0);
     json_decref(o);
     fake_inbox(b->f, fake_answer(b->f, b->asked, 0, FLUX_MSGF_STREAMING, json));
