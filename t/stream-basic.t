@@ -333,7 +333,7 @@ for transport in ring tcp; do
     peer g1 1 read "$name" stay=1 group=each
     steps=0
     for size in 1 2 3 1; do
-        writers "$name" 4 $size wait=3 ready=1 drain=1
+        writers "$name" 4 $size wait=5 ready=1 drain=1
         for ((k = 0; k < size; k++)); do
             opened w$k
             go w$k
