@@ -49,7 +49,8 @@ static void module_hook(struct fake *f, flux_msg_t *msg)
                "{\"writer\":3,\"step\":0,\"epoch\":1,\"paused\":false,\"limit\":0,\"readers\":[],"
                "\"gone\":[]}");
     } else if (strcmp(flux_msg_topic(msg), "stream.read") == 0) {
-        snprintf(text, sizeof(text), "{\"size\":2,\"off\":false,\"gone\":[],\"writers\":[%s,%s]}",
+        snprintf(text, sizeof(text),
+                 "{\"size\":2,\"off\":false,\"born\":1,\"gone\":[],\"writers\":[%s,%s]}",
                  b->member[0], b->member[1]);
         answer(f, 0, FLUX_MSGF_STREAMING, text);
     } else if (strcmp(flux_msg_topic(msg), "stream.format") == 0) {
