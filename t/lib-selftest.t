@@ -154,8 +154,8 @@ ok "with everything that it started" wait_until 5 sh -c '! kill -0 "$1" 2>/dev/n
 echo "$((100 * $(nproc))).00 1/1 1" >busy
 LIMIT_LOAD=busy run sh "$SRCDIR/t/limit" 5 sleep 7
 is "$status" 0 "on a busy host there is more time"
-LIMIT_LOAD=busy run sh "$SRCDIR/t/limit" 1 sleep 1000
-is "$status" 124 "but not for ever"
+LIMIT_LOAD=busy run sh "$SRCDIR/t/limit" 1 sh -c 'trap "sleep 1; exit 1" TERM; sleep 1000 & wait'
+is "$status" 124 "but not for ever, and then it can clean up"
 
 mkdir -p fake/src/cmd
 printf '#!/bin/sh\nprintf "[%%s]" "$@"\n' >fake/src/cmd/flux
