@@ -97,6 +97,12 @@ end_all
 for rank in 0 1 2 3 4 5 6 7; do
     "$FLUX" keygen "key.$rank"
 done
+configure "$PWD/key.%r" '["boot.timeout"] = "1s"'
+begin_all 2
+ok "without a quorum, the session begins with whoever is there at boot.timeout" \
+    wait_until 60 up_is "2 of 8 up: 0,2; absent: 1,3-7"
+end_all
+
 configure "$PWD/key.%r" '["boot.timeout"] = "1s", quorum = 5'
 begin_all 7 6 5 2
 wait_until 60 up_is "5 of 8 up: 0,2,5-7; absent: 1,3-4" || bail "the session did not come up: $(cat out.*)"

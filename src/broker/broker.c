@@ -42,7 +42,8 @@
  *    module.turn-max      a module whose turn takes longer is logged
  *    module.place         loop, thread; default: as each module declares
  *    trace.file           file for the messages that pass through (tracer.c)
- *    quorum               ranks that must be up to start the initial program; default: all
+ *    quorum               ranks that must be up to start the initial program; default: all, or 1
+ *                         after boot.timeout
  *    boot.hosts           ranks that have a host at the start; default: all
  *    boot.timeout         time after which these ranks suffice, and the others are absent
  *    leave.jobs, leave.grace   how jobs on a leaving node end
@@ -320,7 +321,7 @@ static bool ended_by_signal(const struct broker *b)
 static bool in_order(struct broker *b, enum core_state state)
 {
     return state == CORE_RUN || b->ran || core_is_root(b->core) || core_down_announced(b->core) ||
-           attrs_get(b->attrs, "quorum");
+           attrs_get(b->attrs, "quorum") || attrs_get(b->attrs, "boot.timeout");
 }
 
 static void state_cb(core_t *c, enum core_state state, void *arg)
@@ -535,7 +536,6 @@ static int configure_core(struct broker *b, struct core_config *cc, errmsg_t *er
             return errmsg_fail(err, EINVAL, "attribute quorum=%s is not a number from 1 to %u",
                                text, cc->size);
     }
-    b->quorum = cc->quorum;
     b->leave_grace = LEAVE_GRACE;
     if (duration_attr(b, "leave.grace", &b->leave_grace, err) < 0)
         return -1;
@@ -559,6 +559,10 @@ static int configure_core(struct broker *b, struct core_config *cc, errmsg_t *er
         duration_attr(b, "shutdown.grace", &cc->shutdown_grace, err) < 0 ||
         duration_attr(b, "live.probe", &cc->beat, err) < 0)
         return -1;
+    if (!attrs_get(b->attrs, "quorum") && attrs_get(b->attrs, "boot.timeout") &&
+        cc->boot_timeout > 0.)
+        cc->quorum = 1;
+    b->quorum = cc->quorum;
     if ((text = attrs_get(b->attrs, "overlay.fanout-max")) && str2u32(text, &cc->fanout_max) < 0)
         return errmsg_fail(err, EINVAL, "attribute overlay.fanout-max=%s is not a number from 0 up",
                            text);

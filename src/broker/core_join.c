@@ -6,9 +6,9 @@
  * the root can name the missing ones.  When all ranks are ready, the root publishes overlay.run.  A
  * session of N brokers thus starts with 3(N-1) control messages and N-1 events.
  *
- * Quorum: with boot_timeout, the root waits that time for all ranks, and then until `quorum` ranks
- * are ready.  It publishes that the other ranks are absent, and begins; they join when they are
- * started.
+ * Quorum: with boot_timeout, which a quorum below the size sets, too, the root waits that time for
+ * all ranks, and then until `quorum` ranks are ready.  It publishes that the other ranks are
+ * absent, and begins; they join when they are started.
  *
  * Late ranks: a rank that comes back, or is started late, joins in the same way (core_return.c), at
  * an ancestor if its parent is dead (core_late.c), and so does an orphan, whose hello names the

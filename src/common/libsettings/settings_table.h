@@ -16,7 +16,7 @@ ROW("boot.method", NULL, WORD, NULL, 0, 0, "pmi,config,single",
 ROW("boot.rank", NULL, COUNT, NULL, 0, 4294967294., NULL,
     "rank of this broker; default: determined by its host name")
 ROW("boot.timeout", NULL, DURATION, "0", ANY,
-    "time after which the session starts with quorum ranks; 0: it waits for all")
+    "time after which the session starts with quorum ranks, or with any; 0: it waits for all")
 ROW("broker.pid", NULL, FIXED, NULL, ANY, "process id of the broker")
 ROW("config.file", NULL, TEXT, NULL, ANY, "configuration file (flux start --config)")
 ROW("content.cache-limit", "kvs", SIZE, "16M", ANY,
