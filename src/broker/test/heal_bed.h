@@ -47,6 +47,14 @@ static inline void disconnect(struct cluster *cl, uint32_t parent, uint32_t chil
     core_peer_lost(cl->nodes[child].core, CORE_TREE, parent, "the connection was lost");
 }
 
+/* Such a child moves to another parent. */
+static inline void move_away(struct cluster *cl, uint32_t child, uint32_t parent, uint32_t to)
+{
+    bad_link(cl, child, parent);
+    cl_sleep(cl, 2.);
+    ck_assert_uint_eq(cl->nodes[child].parent, to);
+}
+
 /* Remove the module and the client of each rank that has a client. */
 static inline void remove_parties(struct cluster *cl, struct party **m, struct party **c)
 {
