@@ -141,7 +141,7 @@ like "$(cat out.2)" "rank 1 at tcp://$NET.3:.* refused this broker's public key"
 like "$(cat out.2)" "rank 2 cannot join" "... that it does not get in"
 like "$(cat out.1)" "refused a connection from 127.0.0.[0-9.]*: its public key, $(sed -n \
     's/^public-key *//p' other/key.2 | sed 's/[][\.*^$?+(){}|/]/./g')" "so does its parent, with the key"
-ok "the root says who is missing" wait_until 30 grep -qE 'for ranks .*2' out.0
+ok "the root says who is missing" wait_until 30 grep -qE 'for ranks? .*2' out.0
 unlike "$(cat out.0)" "running" "the session does not begin without it"
 kill "$a" "$b"
 wait "$a" "$b"

@@ -268,14 +268,15 @@ static bool hold_cb(core_t *c, int rc, const char *reason, void *arg)
 static bool quorum(struct broker *b)
 {
     size_t up = idset_count(core_ranks_up(b->core));
+    bool one = idset_count(core_ranks_lost(b->core)) == 1;
     char *lost;
 
     if (up >= b->quorum)
         return true;
     lost = idset_format(core_ranks_lost(b->core), 0);
-    say("ranks %s were lost while the session came up: %zu of %u ranks are up (to start with "
+    say("rank%s %s %s lost while the session came up: %zu of %u ranks are up (to start with "
         "fewer, set attribute quorum)",
-        lost ? lost : "?", up, b->quorum);
+        one ? "" : "s", lost ? lost : "?", one ? "was" : "were", up, b->quorum);
     free(lost);
     return false;
 }

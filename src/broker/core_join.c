@@ -530,9 +530,9 @@ static void join_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, voi
         if (all && idset_subtract(all, c->up) == 0)
             text = idset_format(all, 0);
         core_log(c, LOG_ERR,
-                 "still waiting after %.0f s for ranks %s: attributes quorum and boot.timeout let "
-                 "a session begin without some of its ranks",
-                 c->cfg.join_timeout, text ? text : "?");
+                 "still waiting after %.0f s for rank%s %s: with the attribute boot.timeout or "
+                 "quorum a session begins without some of its ranks",
+                 c->cfg.join_timeout, all && idset_count(all) == 1 ? "" : "s", text ? text : "?");
         free(text);
         idset_destroy(all);
         return;
