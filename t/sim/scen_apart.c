@@ -33,32 +33,14 @@
 #define SLOWEST 0.97 /* rates of clocks */
 #define FASTEST 1.03
 #define HARMLESS (1800 * SIM_MS) /* shorter than the limit of silence, whatever clocks do */
-#define ROOT_STILL (55 * SIM_S)  /* shorter than the patience of the children of rank 0 */
 #define ANSWER (300 * SIM_MS)    /* a third has this time, and a little, to answer */
-
-static const struct silence_limits limits = {1., 2., 3., 60.};
 
 struct apart {
     sim_t *s;
     unsigned answers, asked;
-    bool *part;       /* of each rank: it is in the part that is cut off */
     unsigned *starts; /* brokers of each rank before the round */
     uint32_t *parents;
 };
-
-static struct node *parent_of(const struct node *n)
-{
-    return n->way ? n->way->up.to : NULL;
-}
-
-static bool is_below(const sim_t *s, uint32_t rank, const struct node *above)
-{
-    const struct node *n = &s->nodes[rank];
-
-    while (n && n != above)
-        n = parent_of(n);
-    return n == above;
-}
 
 /* Can somebody vouch for this broker, and its parent ask in time? */
 static bool has_third(const sim_t *s, const struct node *n)
@@ -67,15 +49,15 @@ static bool has_third(const sim_t *s, const struct node *n)
     bool any = false;
 
     for (int i = 0; i < 2; i++)
-        any |= both[i] != parent_of(n) && !both[i]->ring_next.closed &&
-               !both[i]->ring_prev.closed && !is_below(s, both[i]->rank, n);
+        any |= both[i] != sim_parent(n) && !both[i]->ring_next.closed &&
+               !both[i]->ring_prev.closed && !sim_is_below(s, both[i]->rank, n);
     return any && !n->ring_next.closed && !n->ring_prev.closed &&
            sim_max_delay(s) * 4 * (1 + topology_max_depth(s->topo)) < ANSWER;
 }
 
 static void silence_between(struct node *n, unsigned which)
 {
-    struct node *parent = parent_of(n);
+    struct node *parent = sim_parent(n);
     struct chan *to = n->ring_next.to == parent   ? &n->ring_next
                       : n->ring_prev.to == parent ? &n->ring_prev
                                                   : NULL;
@@ -101,7 +83,7 @@ static struct node *victim(sim_t *s)
     for (uint32_t i = 0; i < s->cfg.size; i++) {
         struct node *n = &s->nodes[(first + i) % s->cfg.size];
 
-        if (n->rank != 0 && parent_of(n)->rank != 0)
+        if (n->rank != 0 && sim_parent(n)->rank != 0)
             return n;
     }
     return NULL;
@@ -182,7 +164,7 @@ static void one_round(struct apart *a)
     sim_t *s = a->s;
     struct node *n = victim(s);
     unsigned which = rng_range(&s->rng, 1, 3), starts = n ? n->starts : 0;
-    const struct node *parent = n ? parent_of(n) : NULL;
+    const struct node *parent = n ? sim_parent(n) : NULL;
     bool stays = n && (which == 2 || has_third(s, n));
 
     if (!n)
@@ -193,10 +175,10 @@ static void one_round(struct apart *a)
     sim_run_for(s,
                 5 * SIM_S + (int64_t)(2. * s->cfg.heal * 1e9) + sim_max_delay(s) * 4 * s->cfg.size);
     for (uint32_t r = 0; r < s->cfg.size && !s->failed; r++)
-        if ((stays || !is_below(s, r, n)) && !is_up(s, r))
+        if ((stays || !sim_is_below(s, r, n)) && !is_up(s, r))
             sim_fail(s, "rank %u is not up: rank %u and its parent did not hear each other (%u)", r,
                      n->rank, which);
-    if (stays && !s->failed && (n->starts != starts || parent_of(n) == parent))
+    if (stays && !s->failed && (n->starts != starts || sim_parent(n) == parent))
         sim_fail(s, "rank %u has not moved away from rank %u", n->rank, parent->rank);
     for (uint32_t r = 0; r < s->cfg.size && !s->failed; r++)
         bring_back(s, r);
@@ -238,65 +220,22 @@ static void apart_run(sim_t *s)
 
 /* --- parts of the network, and brokers that stand still --- */
 
-static void go_on(void *arg, void *data)
-{
-    struct node *n = arg;
-
-    (void)data;
-    vowner_continue(n->sim->clock, &n->owner);
-}
-
-static void stand_still(struct node *n, int64_t time)
-{
-    sim_t *s = n->sim;
-
-    if (n->state != NODE_ON || n->owner.paused)
-        return;
-    if (s->cfg.trace)
-        printf("%14.6f  %u stands still for %.3f s\n", 1e-9 * (double)sim_now(s), n->rank,
-               1e-9 * (double)time);
-    vowner_pause(&n->owner);
-    sim_at(s, sim_now(s) + time, go_on, n, NULL);
-}
-
-/* Some subtree, or any ranks, or half of them, never rank 0. */
-static void cut_off(struct apart *a, int64_t time)
-{
-    sim_t *s = a->s;
-    uint32_t top = rng_range(&s->rng, 1, s->cfg.size - 1);
-    unsigned kind = rng_below(&s->rng, 3), which = rng_range(&s->rng, 1, 3);
-
-    for (uint32_t r = 0; r < s->cfg.size; r++)
-        a->part[r] = r > 0 && (kind == 0   ? is_below(s, r, &s->nodes[top])
-                               : kind == 1 ? r == top || rng_chance(&s->rng, 0.1)
-                                           : rng_chance(&s->rng, 0.5));
-    net_part(s, a->part, which, sim_now(s) + time);
-    if (!s->cfg.trace)
-        return;
-    printf("%14.6f  cut off for %.3f s (%u):", 1e-9 * (double)sim_now(s), 1e-9 * (double)time,
-           which);
-    for (uint32_t r = 0; r < s->cfg.size; r++)
-        if (a->part[r])
-            printf(" %u", r);
-    printf("\n");
-}
-
 /* Something that nobody may call a loss, or something that lasts longer.  Returns how long. */
 static int64_t disturb(struct apart *a, bool harmless)
 {
     sim_t *s = a->s;
-    int64_t most = harmless ? HARMLESS : 12 * SIM_S;
+    int64_t most = harmless ? HARMLESS : SIM_ABSENT_MAX;
     int64_t time = rng_range(&s->rng, 100, (uint32_t)(most / SIM_MS)) * SIM_MS;
 
     s->faults++;
     if (rng_chance(&s->rng, 0.5)) {
-        cut_off(a, time);
+        sim_cut_off(s, time);
     } else if (harmless && rng_chance(&s->rng, 0.5)) {
-        time = rng_range(&s->rng, 100, ROOT_STILL / SIM_MS) * SIM_MS;
-        stand_still(&s->nodes[0], time);
+        time = rng_range(&s->rng, 100, SIM_ROOT_STILL_MAX / SIM_MS) * SIM_MS;
+        sim_stand_still(&s->nodes[0], time);
     } else {
         for (unsigned i = rng_range(&s->rng, 1, 3); i > 0; i--)
-            stand_still(&s->nodes[rng_range(&s->rng, 1, s->cfg.size - 1)], time);
+            sim_stand_still(&s->nodes[rng_range(&s->rng, 1, s->cfg.size - 1)], time);
     }
     return time;
 }
@@ -318,7 +257,7 @@ static void expect_unchanged(const struct apart *a, int64_t time)
 
         if (!is_up(s, r) || n->starts != a->starts[r])
             sim_fail(s, "rank %u was lost in vain, after %.3f s", r, 1e-9 * (double)time);
-        else if (r > 0 && parent_of(n)->rank != a->parents[r])
+        else if (r > 0 && sim_parent(n)->rank != a->parents[r])
             sim_fail(s, "rank %u has moved in vain, after %.3f s", r, 1e-9 * (double)time);
     }
 }
@@ -331,7 +270,7 @@ static void part_round(struct apart *a)
 
     for (uint32_t r = 0; r < s->cfg.size; r++) {
         a->starts[r] = s->nodes[r].starts;
-        a->parents[r] = r > 0 ? parent_of(&s->nodes[r])->rank : 0;
+        a->parents[r] = r > 0 ? sim_parent(&s->nodes[r])->rank : 0;
     }
     time = disturb(a, harmless);
     for (unsigned i = 0; i < TICKS; i++) {
@@ -357,7 +296,6 @@ static void parted_run(sim_t *s)
     struct apart *a = sim_alloc(s, sizeof(*a));
 
     a->s = s;
-    a->part = sim_alloc(s, sizeof(*a->part) * s->cfg.size);
     a->starts = sim_alloc(s, sizeof(*a->starts) * s->cfg.size);
     a->parents = sim_alloc(s, sizeof(*a->parents) * s->cfg.size);
     if (s->cfg.size < 2 || !sim_boot(s))
@@ -372,7 +310,7 @@ static void parted_run(sim_t *s)
 
 static void apart_tune(struct sim_config *cfg, struct rng *rng)
 {
-    cfg->live = &limits;
+    cfg->live = &sim_silence;
     cfg->heal = 5.;
     cfg->modules = SIM_MOD_BARRIER;
     if (cfg->size > 64)

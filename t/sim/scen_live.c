@@ -18,8 +18,6 @@
 #define FASTEST 1.05
 #define STILL_MAX (20 * SIM_S)
 
-static const struct silence_limits limits = {1., 2., 3., 60.};
-
 struct lives {
     sim_t *s;
     bool *silent; /* of each rank: it, or the way to its parent, was silent for about the limit */
@@ -41,14 +39,14 @@ static int64_t silent_for(const struct chan *ch)
  * a probe, and its way, old when its sender stops. */
 static int64_t at_least(const sim_t *s, double limit)
 {
-    return (int64_t)((limit / FASTEST - limits.probe / SLOWEST) * 1e9) - 2 * sim_max_delay(s) -
+    return (int64_t)((limit / FASTEST - sim_silence.probe / SLOWEST) * 1e9) - 2 * sim_max_delay(s) -
            SIM_MS;
 }
 
 static void accused(sim_t *s, const struct node *n, const struct chan *from, bool lost)
 {
     const struct node *of = from->from;
-    int64_t least = at_least(s, lost ? limits.lost : limits.slow);
+    int64_t least = at_least(s, lost ? sim_silence.lost : sim_silence.slow);
     int64_t was = of->still_until - of->still_since;
 
     if (silent_for(from) >= least)
@@ -79,10 +77,10 @@ static void go_on(void *arg, void *data)
     if (!n->owner.paused)
         return;
     n->still_until = sim_now(s);
-    l->silent[n->rank] |= n->still_until - n->still_since >= at_least(s, limits.lost);
-    l->gone[n->rank] |=
-        was_watched(n) && n->still_until - n->still_since >
-                              (int64_t)(limits.lost / SLOWEST * 1e9) + SIM_S + 2 * sim_max_delay(s);
+    l->silent[n->rank] |= n->still_until - n->still_since >= at_least(s, sim_silence.lost);
+    l->gone[n->rank] |= was_watched(n) && n->still_until - n->still_since >
+                                              (int64_t)(sim_silence.lost / SLOWEST * 1e9) + SIM_S +
+                                                  2 * sim_max_delay(s);
     vowner_continue(s->clock, &n->owner);
 }
 
@@ -172,7 +170,7 @@ static void live_run(sim_t *s)
 
 static void live_tune(struct sim_config *cfg, struct rng *rng)
 {
-    cfg->live = &limits;
+    cfg->live = &sim_silence;
     cfg->modules = 0;
     if (cfg->size > 64)
         cfg->size = 2 + rng_below(rng, 63);

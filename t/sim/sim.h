@@ -377,6 +377,21 @@ void sim_returns(sim_t *s, int64_t within);
 /* Any rank whose broker runs; TOPOLOGY_NONE when there is none. */
 uint32_t sim_random_alive(sim_t *s);
 
+/* --- brokers that others do not hear for a while (absent.c) --- */
+
+#define SIM_ABSENT_MAX (12 * SIM_S)
+#define SIM_ROOT_STILL_MAX (55 * SIM_S) /* shorter than the patience of the children of rank 0 */
+/* What a scenario with absences has in sim_config.live: the default limits of a session. */
+extern const struct silence_limits sim_silence;
+/* Is this rank connected below that broker, or that broker itself? */
+bool sim_is_below(const sim_t *s, uint32_t rank, const struct node *above);
+void sim_stand_still(struct node *n, int64_t time);
+/* Some subtree, or any ranks, or half of them, never rank 0; in one direction or both. */
+void sim_cut_off(sim_t *s, int64_t time);
+/* Up to `count` times within the next `within` nanoseconds: some are cut off, or a broker stands
+ * still, for up to SIM_ABSENT_MAX (rank 0: SIM_ROOT_STILL_MAX). */
+void sim_absences(sim_t *s, unsigned count, int64_t within);
+
 /* --- scenarios --- */
 
 struct scenario {
