@@ -627,7 +627,11 @@ void modhost_exited(struct module *m)
         answer(mh, &m->stop_req, NULL, m->errnum ? m->errnum : EIO, why);
     answer(mh, &m->stop_req, "{}", 0, NULL);
     move_mail(m, NULL);
-    core_endpoint_remove(m->ep, ENOSYS, why);
+    /* Others do not know whether a broker that ends has done what its modules were asked for. */
+    if (core_state(mh->core) >= CORE_DOWN)
+        core_endpoint_remove(m->ep, EHOSTUNREACH, "the broker has ended before it answered");
+    else
+        core_endpoint_remove(m->ep, ENOSYS, why);
     if (m->initial) {
         mh->starting--;
         if (mh->start_error.text[0] == '\0')

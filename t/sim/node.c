@@ -296,7 +296,7 @@ void sim_client_remove(struct sim_ep *e)
     if (e->gone)
         return;
     ep_close(e);
-    core_endpoint_remove(e->ep, ENOSYS, "the service was ended");
+    core_endpoint_remove(e->ep, EHOSTUNREACH, "the broker has ended before it answered");
     e->ep = NULL;
 }
 

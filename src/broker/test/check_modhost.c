@@ -99,10 +99,14 @@ static void setup(struct bed *b)
     flux_reactor_run(b->r);
 }
 
-static void teardown(struct bed *b)
+static void modules_end(struct bed *b)
 {
     modhost_stop(b->mh, stop_cb, b);
     flux_reactor_run(b->r);
+}
+
+static void clean(struct bed *b)
+{
     modhost_destroy(b->mh);
     core_endpoint_remove(b->sink, ENOSYS, "end");
     core_destroy(b->core);
@@ -111,14 +115,23 @@ static void teardown(struct bed *b)
     free(b->dir);
 }
 
-static void answer_cb(flux_future_t *f, void *arg)
+static void teardown(struct bed *b)
 {
-    struct bed *b = arg;
+    modules_end(b);
+    clean(b);
+}
 
-    ck_assert_int_eq(flux_future_errnum(f), 0);
+static void ended(flux_future_t *f, struct bed *b)
+{
     flux_future_destroy(f);
     b->answered = true;
     flux_reactor_stop(b->r, 0);
+}
+
+static void answer_cb(flux_future_t *f, void *arg)
+{
+    ck_assert_int_eq(flux_future_errnum(f), 0);
+    ended(f, arg);
 }
 
 /* However much a module in a thread sends at once: the loop does other work in between, and the
@@ -181,6 +194,40 @@ START_TEST(lazy)
 }
 END_TEST
 
+static void lost_cb(flux_future_t *f, void *arg)
+{
+    ck_assert_int_eq(flux_future_errnum(f), EHOSTUNREACH);
+    ended(f, arg);
+}
+
+static void unloaded_cb(flux_future_t *f, void *arg)
+{
+    ck_assert_int_eq(flux_future_errnum(f), ENOSYS);
+    ended(f, arg);
+}
+
+/* Whoever waits for a module of a broker that ends is not told that nothing was done. */
+START_TEST(ending)
+{
+    for (int down = 0; down < 2; down++) {
+        struct bed b;
+        flux_future_t *f;
+
+        setup(&b);
+        ck_assert_ptr_nonnull(
+            f = flux_rpc(core_handle(b.core), "bad.wait", NULL, FLUX_NODEID_ANY, 0));
+        if (down)
+            core_shutdown(b.core, 0, "test");
+        ck_assert_int_eq(flux_future_then(f, -1., down ? lost_cb : unloaded_cb, &b), 0);
+        modules_end(&b);
+        if (!b.answered)
+            flux_reactor_run(b.r);
+        ck_assert(b.answered);
+        clean(&b);
+    }
+}
+END_TEST
+
 /* A file that was preloaded is in memory until that ends, and its module is prepared. */
 START_TEST(preloaded)
 {
@@ -212,5 +259,5 @@ END_TEST
 
 int main(void)
 {
-    RUN_SUITE("modhost", flood, lazy, preloaded);
+    RUN_SUITE("modhost", flood, lazy, ending, preloaded);
 }
