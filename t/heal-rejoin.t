@@ -35,7 +35,7 @@ begin 2
 # --- absent ---
 
 ok "the session begins without a rank, after boot.timeout, and says which" \
-    wait_until 30 grep -q "rank 3 has not joined within 1 s" out.0
+    wait_until 30 grep -q "rank 3 has not joined within 1 s (boot.timeout):" out.0
 ok "flux up shows it" wait_until 30 up_is "3 of 4 up: 0-2; absent: 3"
 ok "those that are there take jobs" "$FLUX" wreckrun -N3 -n3 true
 begin 3
@@ -131,6 +131,8 @@ mkdir -m 700 run
 sed -i 's/\["boot.timeout"\] = "1s", quorum = 3/quorum = 1/' conf.lua
 begin_root
 ok "the session begins without the others" wait_until 60 up_is "1 of 4 up: 0; absent: 1-3"
+ok "... and says that it has waited as long as a quorum implies" wait_until 30 grep -qF \
+    "ranks 1-3 have not joined within 10 s (the default of boot.timeout with a quorum):" out.0
 ok "it ends" end_session
 unset FLUX_URI
 finish

@@ -548,6 +548,7 @@ static int configure_core(struct broker *b, struct core_config *cc, errmsg_t *er
         return -1;
     if (cc->quorum < cc->size)
         cc->boot_timeout = QUORUM_AFTER;
+    cc->boot_default = !attrs_get(b->attrs, "boot.timeout");
     cc->heal_timeout = HEAL_TIMEOUT;
     cc->settle = SETTLE;
     if (b->nested.level > 0)

@@ -172,6 +172,7 @@ struct core_config {
     double join_timeout;
     /* Seconds that the root waits for all ranks; then `quorum` ranks are enough.  0: no limit. */
     double boot_timeout;
+    bool boot_default; /* boot_timeout was not set, and is what a quorum implies */
     uint32_t quorum;
     uint32_t expected;     /* the session begins without the ranks from this one on; 0: with all */
     uint32_t named;        /* a broker of a rank from this one on has to be admitted; 0: none has */

@@ -529,10 +529,18 @@ static void join_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, voi
         char *text = NULL;
         if (all && idset_subtract(all, c->up) == 0)
             text = idset_format(all, 0);
-        core_log(c, LOG_ERR,
-                 "still waiting after %.0f s for rank%s %s: with the attribute boot.timeout or "
-                 "quorum a session begins without some of its ranks",
-                 c->cfg.join_timeout, all && idset_count(all) == 1 ? "" : "s", text ? text : "?");
+        const char *s = all && idset_count(all) == 1 ? "" : "s";
+        if (c->cfg.boot_timeout > 0.)
+            core_log(c, LOG_ERR,
+                     "still waiting after %.0f s for rank%s %s: the session begins when at least "
+                     "%u of its ranks are up (quorum), and %g s have passed%s",
+                     c->cfg.join_timeout, s, text ? text : "?", c->cfg.quorum, c->cfg.boot_timeout,
+                     c->cfg.boot_default ? "" : " (boot.timeout)");
+        else
+            core_log(c, LOG_ERR,
+                     "still waiting after %.0f s for rank%s %s: with the attribute boot.timeout or "
+                     "quorum a session begins without some of its ranks",
+                     c->cfg.join_timeout, s, text ? text : "?");
         free(text);
         idset_destroy(all);
         return;

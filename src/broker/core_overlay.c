@@ -106,9 +106,10 @@ static void log_down(core_t *c, const idset_t *fresh, const char *ranks, enum ra
         core_log(c, LOG_NOTICE, "rank%s %s %s no host yet", s, ranks, have);
     else if (how == RANK_ABSENT)
         core_log(c, LOG_ERR,
-                 "rank%s %s %s not joined within %g s (boot.timeout): the session begins without "
-                 "%s",
-                 s, ranks, have, c->cfg.boot_timeout, one ? "it" : "them");
+                 "rank%s %s %s not joined within %g s (%s): the session begins without %s", s,
+                 ranks, have, c->cfg.boot_timeout,
+                 c->cfg.boot_default ? "the default of boot.timeout with a quorum" : "boot.timeout",
+                 one ? "it" : "them");
     else if (how == RANK_LEFT)
         core_log(c, LOG_NOTICE, "rank%s %s %s left", s, ranks, have);
     else

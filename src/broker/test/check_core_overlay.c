@@ -540,7 +540,8 @@ START_TEST(absent)
         ck_assert_uint_eq(count_events(w, "overlay.down", "{\"ranks\":\"3\",\"state\":\"absent\""),
                           1);
         ck_assert_uint_eq(count_events(w, "overlay.run", "{\"up\":3}"), 1);
-        ck_assert_ptr_nonnull(strstr(root->log, "rank 3 has not joined within 10 s"));
+        ck_assert_ptr_nonnull(
+            strstr(root->log, "rank 3 has not joined within 10 s (boot.timeout):"));
         party_clear(w);
         ck_assert_int_eq(core_start(cl->nodes[3].core), 0);
         cl_event_links(cl, 3);
@@ -552,6 +553,23 @@ START_TEST(absent)
         expect_ranks(core_ranks_up(root->core), "0-3");
         cl_free(cl);
     }
+}
+END_TEST
+
+/* The time has passed, but there are too few: the root says for how many it waits. */
+START_TEST(absent_too_many)
+{
+    struct cluster *cl = cl_create_early(4, "flat", 10., 3);
+
+    ck_assert_int_eq(core_start(cl->nodes[0].core), 0);
+    core_local_ready(cl->nodes[0].core);
+    cl_sleep(cl, 61.);
+    ck_assert_int_eq(core_state(cl->nodes[0].core), CORE_WIRED);
+    ck_assert_ptr_nonnull(
+        strstr(cl->nodes[0].log,
+               "still waiting after 60 s for ranks 1-3: the session begins when at least "
+               "3 of its ranks are up (quorum), and 10 s have passed (boot.timeout)"));
+    cl_free(cl);
 }
 END_TEST
 
@@ -793,6 +811,7 @@ int main(void)
 {
     RUN_SUITE("core_overlay", up_and_down, children_first, ready_in_any_order, ready_late,
               hello_refused, hello_twice, bad_control, lost, orphans, lost_before_run,
-              back_before_run, back, back_early, back_skipped, ring_stale, absent, absent_below,
-              absent_asked, leave, leave_early, no_welcome, left_behind, lost_going_down, goodbye);
+              back_before_run, back, back_early, back_skipped, ring_stale, absent, absent_too_many,
+              absent_below, absent_asked, leave, leave_early, no_welcome, left_behind,
+              lost_going_down, goodbye);
 }
