@@ -7,9 +7,10 @@
  *     gone      it has left; whoever started it (systemd, flux start --restart) starts it again
  *     returned  its incarnation is higher, and nobody else is missing any more
  *
- * `add` asks rank 0 to start brokers on further hosts (overlay.add), for up to ASKED_MAX at a time;
- * the answers come when these are up, or have failed.  In a session by configuration file, hosts
- * start their brokers themselves, and the answers say at which ranks.
+ * `add` asks rank 0 to admit further hosts (overlay.add), for up to ASKED_MAX at a time.  In a
+ * session of flux start --hosts, brokers are started there, and the answers come when these are up,
+ * or have failed.  In a session by configuration file, hosts start their brokers themselves, and
+ * the answers say at which ranks.
  *
  * `restore` asks the brokers above those that came back to give them their subtrees
  * (overlay.restore), and those that have taken ranks of their places (overlay.fanout-max), until a
@@ -429,12 +430,15 @@ static const struct cmd_opt add_opts[] = {
 };
 static const struct cmd_usage add_usage = {
     "[OPTION...] HOST...",
-    "Start brokers on these hosts (node[4-7]) for ranks of the session that have no host yet, and\n"
-    "wait until they are up. The session was started by flux start with --hosts, and with a "
-    "--size\n"
-    "that is larger than the number of these. In a session by configuration file, whose "
-    "session.size\n"
-    "is, print the ranks that the hosts get, and do not wait: they start their brokers themselves.",
+    "Add these hosts (node[4-7]) to the session: each gets a rank that has no host yet. A session "
+    "of\n"
+    "flux start --hosts, with a --size above the number of these, starts a broker on each, and "
+    "the\n"
+    "command waits until they are up. A session by configuration file, with a session.size above "
+    "the\n"
+    "number of its hosts, only admits them: the command prints their ranks, and the hosts start "
+    "their\n"
+    "brokers themselves.",
     add_opts,
     NULL,
     0,
@@ -468,7 +472,7 @@ static int cmd_overlay_add(struct cmd *c, int argc, char **argv)
 }
 
 static const struct cmd_sub subs[] = {
-    {"add", cmd_overlay_add, "[OPTION...] HOST...", "start brokers on further hosts"},
+    {"add", cmd_overlay_add, "[OPTION...] HOST...", "add further hosts to the session"},
     {"restart", cmd_overlay_restart, "[OPTION...] RANKS", "restart brokers one by one"},
     {"restore", cmd_overlay_restore, "[RANKS]", "give brokers that came back their subtrees"},
     CMD_SUB_END,
