@@ -3,7 +3,7 @@
 # shellcheck disable=SC2016,SC2154 # the tasks expand; set by run, ok and exits
 . "$(dirname "$0")/lib.sh"
 need_flux start exec
-hold 4
+hold 4 --restart
 
 run "$FLUX" exec -l "$FLUX" getattr rank
 is "$(sort <<<"$out" | tr '\n' ' ')" "0: 0 1: 1 2: 2 3: 3 " "on all ranks, labeled by rank"
@@ -36,6 +36,28 @@ like "$err" "no-such-host" "... is named"
 exits 2 "a rank that is not there" "$FLUX" exec -r 99 true
 ok "a host by its name" "$FLUX" exec -l -r "$(hostname)" hostname
 is "$(wc -l <<<"$out")" 4 "... is all of its ranks"
+
+# The broker of the command is lost.
+mkfifo started
+FLUX_URI=$("$FLUX" getattr -r 3 uri) "$FLUX" exec -n -r 1-2 sh -c 'echo $$; exec sleep 1000' \
+    >started 2>lost.err &
+command=$!
+mapfile -t -n 2 processes <started
+lost=$(broker_pid 3)
+kill -KILL "$lost"
+wait "$command"
+is $? 1 "the command fails when its broker is killed"
+is "$(cat lost.err)" "flux exec: the broker of rank 3, to which this command was connected, was lost: \
+its processes end, too, and their exit codes are not known" "... says so in one sentence"
+gone() {
+    ! kill -0 "${processes[@]}" 2>/dev/null
+}
+is "${#processes[@]}" 2 "two processes had started"
+ok "... and they end" wait_until 30 gone
+returned() {
+    [[ "$(broker_pid 3)" != @("$lost"|"") ]] && "$FLUX" up --quiet
+}
+ok "the broker is started again" wait_until 30 returned
 release
 is "$status" 0 "the session ends"
 finish

@@ -540,6 +540,19 @@ static void on_notice(void *arg, const struct wrexec_notice *n)
     }
 }
 
+/* Processes beside brokers end with the broker of this command.  Nobody can say how. */
+static int broker_lost(struct job_attach *rc)
+{
+    const char *lost = "the connection to the broker was lost";
+
+    if (rc->job)
+        return cmd_error(rc->c, "%s", lost);
+    return cmd_error(rc->c,
+                     "the broker of rank %u, to which this command was connected, was lost: "
+                     "its processes end, too, and their exit codes are not known",
+                     flux_rank(rc->h));
+}
+
 static void on_failure(void *arg, int errnum, const char *why)
 {
     struct job_attach *rc = arg;
@@ -550,7 +563,7 @@ static void on_failure(void *arg, int errnum, const char *why)
     if (rc->job && (rc->started || errnum == ENOENT))
         stream_over(rc);
     else
-        stop(rc, cmd_error(rc->c, "%s", why));
+        stop(rc, errnum == EPIPE ? broker_lost(rc) : cmd_error(rc->c, "%s", why));
 }
 
 /* --- a broker that was started again --- */
@@ -614,7 +627,7 @@ static int run_attached(struct job_attach *rc)
     if (!w || !rc->acts)
         cmd_error(rc->c, "out of memory");
     else if (flux_run(rc->h) < 0 && !rc->finished)
-        cmd_error(rc->c, "the connection to the broker was lost");
+        broker_lost(rc);
     taskout_finish(rc->out); /* also where no result has come */
     if (rc->name_failed && rc->job)
         job_waitline_ended(rc->c, &rc->ended, rc->said, JOBTELL_TASKS);
