@@ -40,7 +40,10 @@ ok "they take jobs" wait_until 30 "$FLUX" wreckrun -N7 -n7 true
 for rank in 2 3 4 7; do
     ok "rank $rank is reached" at 5 ping -c 1 "$rank"
     ok "and reaches the others" at "$rank" ping -c 1 6
+    ok "rank $rank is reached along the ring, across the gap" at 5 ping -c 1 --ring "$rank"
+    ok "and reaches the others" at "$rank" ping -c 1 --ring 6
 done
+fails "the lost rank is not" at 5 ping -c 1 --ring 1
 ok "an event from there" at 7 event pub some.thing '{}'
 ok "reaches the subscriber there" wait_until 30 grep -q some.thing seen
 

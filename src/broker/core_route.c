@@ -9,7 +9,9 @@
  *    another rank       the tree neighbor on the way, which is known by the shape and the ranks
  *                       that have moved (core_moves.c); along the ring if the request asks for it
  *                       (FLUX_MSGF_RING), or if the tree is broken there; else EHOSTUNREACH.
- *                       To the parent if the rank may be pending at a broker above (core_heal.c)
+ *                       To the parent if the rank may be pending at a broker above (core_heal.c).
+ *                       Where the next rank of the ring is lost or absent, the tree closes the gap:
+ *                       a request leaves the ring there, and does not return to it
  *
  * Held requests: a request to a neighbor that has not joined yet, or whose queue is full, is held
  * until it can be sent, or until the neighbor is lost, or counts as absent.  Three other kinds of
@@ -43,7 +45,7 @@
  * Invariants:
  *  1. Every request that wants an answer gets exactly one final response, whatever is lost.
  *  2. A request on the ring passes no broker twice: it makes fewer hops there than the session has
- *     ranks.
+ *     ranks, and none after it has left the ring.
  *  3. At most HELD_MAX requests, or HELD_BYTES_MAX bytes, are held for one neighbor, and HELD_NEWS
  *     further requests that must arrive (core_must_arrive()).  A local client is not read while
  *     more than CONGESTED of its requests, or CONGESTED_BYTES, are held.
@@ -491,6 +493,27 @@ static uint32_t ring_hops(const flux_msg_t *msg)
     return n;
 }
 
+/* Returns whether a request has come along the ring, and by the tree after that. */
+static bool has_left_ring(const flux_msg_t *msg)
+{
+    bool ring = false;
+
+    for (size_t i = 0; i < flux_msg_route_count(msg); i++) {
+        uint32_t kind = flux_route_kind(flux_msg_route_at(msg, i));
+
+        if (ring && kind == FLUX_ROUTE_TREE)
+            return true;
+        ring |= kind == FLUX_ROUTE_RING;
+    }
+    return false;
+}
+
+/* Returns whether the ring is open behind this broker. */
+static bool ring_ends(const core_t *c)
+{
+    return c->ring_next.lost || c->ring_next.absent;
+}
+
 /* Returns whether this broker leaves, and has no way for a request that a neighbor on the tree has
  * sent.  The neighbor is about to learn that it has left, and then ends the request, or sends it
  * another way: the rank may be there by then.  An answer now would only be followed by the same
@@ -540,6 +563,10 @@ static void route(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *
         flux_msg_destroy(msg);
         return;
     }
+    if ((flags & FLUX_MSGF_RING) && ring_ends(c)) {
+        flags &= ~(unsigned)FLUX_MSGF_RING;
+        flux_msg_set_flags(msg, flags);
+    }
     if (((c->pending && idset_test(c->pending, nodeid)) ||
          (c->expected && idset_test(c->expected, nodeid))) &&
         !(flags & FLUX_MSGF_RING)) {
@@ -568,8 +595,8 @@ static void route(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *
         flux_msg_destroy(msg);
         return;
     }
-    if (c->cfg.size > 1 && !c->ring_next.lost && !c->ring_next.absent &&
-        ring_hops(msg) + 1 < c->cfg.size) {
+    if (c->cfg.size > 1 && !ring_ends(c) && ring_hops(msg) + 1 < c->cfg.size &&
+        !has_left_ring(msg)) {
         flux_msg_set_flags(msg, flags | FLUX_MSGF_RING);
         forward(c, &c->ring_next, msg, from_ep, from_peer);
         return;
@@ -603,7 +630,7 @@ static bool is_outrun(core_t *c, const flux_msg_t *msg, const struct peer *from)
 
     return c->tree && from && from->plane == CORE_TREE && from != c->parent &&
            sender != from->rank && !(flux_msg_flags(msg) & again) && idset_test(c->up, sender) &&
-           next_hop(c, sender) != from;
+           ring_hops(msg) == 0 && next_hop(c, sender) != from;
 }
 
 void route_request(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *from_peer)

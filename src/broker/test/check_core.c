@@ -226,6 +226,44 @@ START_TEST(around_a_loss)
 }
 END_TEST
 
+/* The tree closes the gap that a lost rank leaves in the ring. */
+START_TEST(ring_with_gap)
+{
+    struct cluster *cl = cl_up(7, "kary:2");
+    struct party *m[7], *c[7];
+    size_t asked = 0;
+
+    for (uint32_t r = 0; r < 7; r++)
+        m[r] = module(cl, r, "m");
+    cl_kill(cl, 4);
+    cl_pump(cl);
+    for (uint32_t r = 0; r < 7; r++)
+        c[r] = r == 4 ? NULL : client(cl, r);
+    for (uint32_t from = 0; from < 7; from++) {
+        for (uint32_t to = 0; to < 7 && from != 4; to++) {
+            size_t n = c[from]->n;
+
+            if (to == from)
+                continue;
+            ask_flags(c[from], "m.x", to, FLUX_MSGF_RING, NULL);
+            cl_pump(cl);
+            if (to == 4) {
+                expect_answer(c[from], n + 1, EHOSTUNREACH, "rank 4 cannot be reached");
+                continue;
+            }
+            ck_assert_uint_gt(m[to]->n, 0);
+            answer(m[to], m[to]->n - 1, 0, 0, "here");
+            cl_pump(cl);
+            expect_answer(c[from], n + 1, 0, "here");
+            asked++;
+        }
+    }
+    ck_assert_uint_eq(asked, 30);
+    ck_assert_uint_eq(cl_inflight(cl), 0);
+    cl_free(cl);
+}
+END_TEST
+
 /* Exactly one final response for each request in flight when a broker dies, wherever the request
  * was. */
 START_TEST(peer_lost_in_flight)
@@ -865,6 +903,6 @@ END_TEST
 int main(void)
 {
     RUN_SUITE("core", create, any_rank, upstream, ring, notice_on_ring, around_a_loss,
-              peer_lost_in_flight, answered_once, large_payloads, endpoint_removed, no_response,
-              bounds, accounts, several, ranks, bad_input, other_term, services);
+              ring_with_gap, peer_lost_in_flight, answered_once, large_payloads, endpoint_removed,
+              no_response, bounds, accounts, several, ranks, bad_input, other_term, services);
 }
