@@ -192,6 +192,7 @@ static void moved_away(core_t *c, const idset_t *sub)
                  c->cfg.rank);
     heal_settled(c, sub);
     route_held(c, &c->unsettled);
+    return_elsewhere(c, sub);
 }
 
 void moves_gave_up(core_t *c, uint32_t rank)

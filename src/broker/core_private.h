@@ -701,6 +701,8 @@ void return_runs(core_t *c); /* this broker is up; it may have joined late */
 void return_down(core_t *c, const flux_msg_t *event);
 /* Handle overlay.up.  Returns true if this broker is up, and the session runs. */
 bool return_up(core_t *c, const flux_msg_t *event);
+/* These ranks have moved elsewhere: what is held for those that were to join here goes on. */
+void return_elsewhere(core_t *c, const idset_t *ranks);
 /* These ranks are not up; `absent`: they have never been. */
 void return_is_down(core_t *c, const idset_t *ranks, bool absent);
 /* These ranks are up again; `lost`: all that are not up. */

@@ -155,6 +155,11 @@ static void not_there(core_t *c, const idset_t *ranks, bool next)
         route_held(c, &c->ring_next);
 }
 
+void return_elsewhere(core_t *c, const idset_t *ranks)
+{
+    not_there(c, ranks, false);
+}
+
 /* Return the ranks of an event, or NULL after logging that they cannot be read. */
 static idset_t *read_ranks(core_t *c, const char *topic, const char *text, const char *why)
 {

@@ -369,6 +369,34 @@ START_TEST(welcome_late)
 }
 END_TEST
 
+/* The next broker of a lost rank is asked for a rank that was below the earlier one, and has not
+ * connected anywhere yet: it goes on to where that rank connects. */
+START_TEST(asked_of_next)
+{
+    struct cluster *cl = cl_up(15, "kary:2");
+    struct party *m = module(cl, 7, "m"), *c;
+
+    cl->slow[7][1] = true;
+    cl_kill(cl, 3);
+    cl_sleep(cl, 0.1);
+    start_again(cl, 3);
+    ck_assert_int_eq(core_state(cl->nodes[3].core), CORE_RUN);
+    c = client(cl, 3);
+    ask(c, "m.x", 7);
+    cl_sleep(cl, 0.1);
+    ck_assert_uint_eq(m->n, 0);
+    ck_assert_uint_eq(c->n, 0);
+    cl->slow[7][1] = false;
+    cl_sleep(cl, 3.);
+    ck_assert_uint_eq(cl->nodes[7].parent, 1);
+    ck_assert_uint_eq(m->n, 1);
+    answer(m, 0, 0, 0, "here");
+    cl_pump(cl);
+    expect_answer(c, 1, 0, "here");
+    cl_free(cl);
+}
+END_TEST
+
 /* Rank 5 goes back to rank 4, which rank 2 is not told, and loses it; both lose rank 3.  Rank 4
  * tells rank 2 in its hello that rank 5 was below it, and names rank 6, for which it waits.  Rank 5
  * is lost by that, though it lives; rank 6, which was below it, is not. */
@@ -516,9 +544,9 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {
-        events,        several,       late,         before_run,        before_others,
-        again,         two_again,     leave,        leave_moved,       named_twice,
-        named_wrongly, told_in_hello, told_in_time, below_a_denied_one};
+        events,        several,       late,         before_run,         before_others,
+        again,         two_again,     leave,        leave_moved,        named_twice,
+        named_wrongly, told_in_hello, told_in_time, below_a_denied_one, asked_of_next};
     TCase *tc = tcase_create("core_heal");
 
     tcase_set_timeout(tc, 60);
