@@ -40,7 +40,9 @@
  *     not start the tasks anew.  The event that a rank is lost comes before anything from its next
  *     broker (libservice/session.h).
  *  3. Frames of a part that are not of its present round are dropped.
- *  4. An orphan ends only if rank 0 does not know the job (wrexec.known), or if its parent has
+ *  4. A launch names all ranks of the child's part.  The child gives up the others, and an orphan
+ *     launches nothing: another instance may have these ranks.
+ *  5. An orphan ends only if rank 0 does not know the job (wrexec.known), or if its parent has
  *     ended the stream on purpose.
  *
  * Failure: if an edge breaks although no rank on it was declared lost, it is opened again after a
@@ -330,10 +332,17 @@ void subjob_part_again(struct part *p)
     free(json);
 }
 
+/* Has the parent been lost, and nobody else sent the launch since?  Others may have been given what
+ * is below it. */
+static bool is_orphan(const struct subjob *j)
+{
+    return !j->rj && !j->up;
+}
+
 /* Send launches to the parts that have got ranks. */
 static void send_unsent(struct subjob *j)
 {
-    for (uint32_t i = 0; i < j->nparts;) {
+    for (uint32_t i = 0; i < j->nparts && !is_orphan(j);) {
         struct part *p = j->parts[i];
 
         if (p->unsent)
@@ -393,20 +402,41 @@ void subjob_part_lost(struct part *p, const char *why)
 
 /* --- repetition --- */
 
+/* The parent has given to others what it does not name any more. */
+static int give_up_others(struct subjob *j, const idset_t *ranks)
+{
+    for (uint32_t i = 0; i < j->nparts;) {
+        struct part *p = j->parts[i];
+        idset_t *others = idset_difference(p->ranks, ranks);
+        int rc = others ? idset_subtract(p->ranks, others) : -1;
+
+        if (rc == 0 && !idset_empty(others))
+            p->unsent = true; /* it has to know, too */
+        idset_destroy(others);
+        if (rc < 0)
+            return -1;
+        if (idset_empty(p->ranks))
+            detach(p);
+        else
+            i++;
+    }
+    return 0;
+}
+
 int subjob_take_launch(struct subjob *j, const idset_t *ranks, const struct launchrec *rec)
 {
     idset_t *more = idset_difference(ranks, j->dead);
-    int rc = more ? 0 : -1;
+    int rc = more ? give_up_others(j, ranks) : -1;
 
     for (uint32_t i = 0; rc == 0 && i < j->nparts; i++)
         rc = idset_subtract(more, j->parts[i]->ranks);
     if (rc == 0)
         rc = idset_clear(more, j->ctx->rank);
-    if (rc == 0 && !idset_empty(more)) {
-        subjob_keep(j, rec);
+    subjob_keep(j, rec);
+    if (rc == 0 && !idset_empty(more))
         rc = subjob_assign(j, more);
+    if (rc == 0)
         send_unsent(j);
-    }
     idset_destroy(more);
     return rc;
 }
@@ -545,7 +575,7 @@ void subjob_all_edge_lost(struct ctx *ctx, struct edge *e, int errnum, const cha
 
 static void part_again(struct part *p, const char *why)
 {
-    if (p->unsent && !(p->job->rj && p->job->finished))
+    if (p->unsent && !is_orphan(p->job) && !(p->job->rj && p->job->finished))
         subjob_part_again(p);
 }
 
