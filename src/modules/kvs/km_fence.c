@@ -730,6 +730,22 @@ static bool fits(const struct km_fence *f, const flux_msg_t *msg, const struct k
     return false;
 }
 
+/* Did the message come from the instance to which this one would send it?  Both know the tree
+ * differently, or the message was for an earlier broker of this rank.  The sender sends its calls
+ * to the master then.  Otherwise they would count twice, or wait for ever. */
+static bool goes_back(const struct km_ns *ns, const struct kvs_fence_req *q)
+{
+    return q->flags & KVS_FENCE_INSTANCE && !ns->master && ns->rank != FLUX_NODEID_ROOT &&
+           km_route_hop(ns->k->route, ns->rank) == q->rank;
+}
+
+static void refuse_back(struct km_ns *ns, const flux_msg_t *msg, const struct kvs_fence_req *q)
+{
+    flux_respond_error(ns->h, msg, EHOSTUNREACH,
+                       "the way from rank %u to the master of '%s' leads back to rank %u",
+                       flux_rank(ns->h), ns->name, q->rank);
+}
+
 /* `callers` is taken over. */
 static void called(struct km_ns *ns, const flux_msg_t *msg, const struct kvs_fence_req *q,
                    const idset_t *ranks, idset_t *callers)
@@ -739,7 +755,9 @@ static void called(struct km_ns *ns, const flux_msg_t *msg, const struct kvs_fen
     struct km_fence *f;
     memcpy(name, q->name, q->namelen);
     name[q->namelen] = '\0';
-    if (!(q->flags & (KVS_FENCE_ADD | KVS_FENCE_ANEW))) {
+    if (!(q->flags & (KVS_FENCE_ADD | KVS_FENCE_ANEW)) && goes_back(ns, q)) {
+        refuse_back(ns, msg, q);
+    } else if (!(q->flags & (KVS_FENCE_ADD | KVS_FENCE_ANEW))) {
         f = find_fence(ns, msg, name, q, callers);
         if (f && fits(f, msg, q, known_callers(f, q, callers))) {
             first_message(f, msg, q, ranks, callers);
@@ -749,6 +767,8 @@ static void called(struct km_ns *ns, const flux_msg_t *msg, const struct kvs_fen
         if (fits(p->f, msg, q,
                  q->flags & KVS_FENCE_ANEW || p->stale || known_callers(p->f, q, callers)))
             later_message(p, msg, q, ranks, callers);
+    } else if (goes_back(ns, q)) {
+        refuse_back(ns, msg, q);
     } else if (!ns->master) {
         km_relay_up(ns, msg); /* its first message went by another way, or the fence is over */
     } else {

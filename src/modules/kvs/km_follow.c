@@ -14,6 +14,9 @@
  *     changes that are close together are sent as one.  Versions increase along each stream.
  *  3. A follower is dropped when its stream ends: when its instance drops the namespace, or its
  *     rank is lost.
+ *  4. The stream comes from the master itself, or from the next instance by the tree as this
+ *     instance knows it now.  Otherwise two instances whose order has changed could follow each
+ *     other.
  *
  * Failure: a stream that ends with an error (the namespace was removed; its master is lost) ends
  * the namespace here.  The requests that wait get that error, and the next request opens the
@@ -31,6 +34,7 @@ struct km_follow {
     struct list_node followers;
     bool heard;        /* `upstream` has answered */
     bool master;       /* it goes to the master */
+    uint32_t hop;      /* the next instance when it began */
     uint64_t notified; /* the version that was sent to followers */
 };
 
@@ -143,9 +147,21 @@ static int follow(struct km_ns *ns, bool master)
 
     x->heard = false;
     x->master = master;
+    x->hop = km_route_hop(ns->k->route, ns->rank);
     x->upstream = km_ns_upstream_struct(ns, "kvs.follow", &kvs_ns_only_schema, &out, master,
                                         FLUX_MSGF_STREAMING | FLUX_MSGF_IDEMPOTENT);
     return x->upstream ? flux_future_then(x->upstream, -1., followed_cb, ns) : -1;
+}
+
+void km_follow_rerouted(struct km_ns *ns)
+{
+    struct km_follow *x = ns->follow;
+
+    if (!x->upstream || x->master || x->hop == km_route_hop(ns->k->route, ns->rank))
+        return;
+    flux_future_destroy(x->upstream); /* ends the stream there */
+    x->upstream = NULL;
+    km_follow(ns);
 }
 
 void km_follow(struct km_ns *ns)

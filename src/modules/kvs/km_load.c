@@ -18,6 +18,9 @@
  *     gets it.
  *  3. Objects on which a reader waited are held until the reader has done its work.  So a cache
  *     that is smaller than one read needs makes the read slow, but the read still ends.
+ *  4. A load that is under way went to the master itself, or to the next instance by the tree as
+ *     this instance knows it now.  When the tree changes, other loads are sent to the master.
+ *     Otherwise two instances whose order has changed could wait for each other for ever.
  *
  * Failure: when there is no such object, its readers get that error.  When the next instance
  * towards the master is lost, the request goes to the master itself, unless the broker finds
@@ -203,7 +206,8 @@ struct load {
     struct list_node node;
     struct km_ns *ns;
     flux_future_t *f;
-    bool direct; /* it was sent to the master itself */
+    bool direct;  /* it was sent to the master itself */
+    uint32_t hop; /* the next instance when it was sent */
     size_t n;
     uint8_t digest[KVS_LOAD_MAX][BLOBREF_DIGEST_MAX];
 };
@@ -294,9 +298,29 @@ static int load_send(struct load *l, bool master)
     for (size_t i = 0; i < l->n; i++)
         memcpy(buf + head + i * dsize, l->digest[i], dsize);
     l->direct = master;
+    l->hop = km_route_hop(ns->k->route, ns->rank);
     l->f = km_ns_upstream(ns, "kvs.load", buf, head + l->n * dsize, master, FLUX_MSGF_IDEMPOTENT);
     free(buf);
     return l->f ? flux_future_then(l->f, -1., loaded_cb, l) : -1;
+}
+
+void km_load_rerouted(struct km_ns *ns)
+{
+    uint32_t hop = km_route_hop(ns->k->route, ns->rank);
+
+    LIST_FOREACH_SAFE(n, tmp, &ns->load->sent)
+    {
+        struct load *l = list_entry(n, struct load, node);
+
+        if (l->direct || l->hop == hop)
+            continue;
+        flux_future_destroy(l->f);
+        l->f = NULL;
+        if (load_send(l, true) < 0) {
+            deny(l, 0, ENOMEM, "out of memory");
+            load_free(l);
+        }
+    }
 }
 
 void km_load_work(struct km_ns *ns)

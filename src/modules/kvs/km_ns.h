@@ -214,6 +214,8 @@ void km_route_wait(struct km_route *rt, struct km_ns *ns);
 
 /* Follow the root upstream. */
 void km_follow(struct km_ns *ns);
+/* The next instance towards the master may be another one now. */
+void km_follow_rerouted(struct km_ns *ns);
 /* Send a new root to the followers. */
 void km_follow_work(struct km_ns *ns);
 void km_follow_shut(struct km_ns *ns, int errnum, const char *why);
@@ -278,6 +280,8 @@ int km_load_wait_for(struct km_load_wait *w, const struct kvsmiss *miss);
 void km_load_wait_clear(struct km_load_wait *w);
 
 void km_load_work(struct km_ns *ns);
+/* The next instance towards the master may be another one now. */
+void km_load_rerouted(struct km_ns *ns);
 void km_load_shut(struct km_ns *ns, int errnum, const char *why);
 
 /* --- km_read.c --- */

@@ -87,6 +87,8 @@ typedef void (*km_forgotten_f)(void *arg, int errnum, const char *error);
 bool km_space_removed(struct km *k, const char *name, uint64_t serial, km_forgotten_f done,
                       void *arg);
 void km_space_lost(struct km *k, const idset_t *ranks);
+/* The tree has changed, or ranks were lost. */
+void km_space_rerouted(struct km *k);
 /* End the namespaces that were not used here for a while, and that no client waits for. */
 void km_space_expire(struct km *k);
 

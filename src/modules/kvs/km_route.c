@@ -34,13 +34,15 @@ bool km_route_ready(const struct km_route *rt)
 
 int km_route_tree(void *arg, int errnum, const char *why)
 {
-    const struct km *k = arg;
+    struct km *k = arg;
     struct list_node *n;
 
     while ((n = list_first(&k->route->waiting))) {
         list_remove(n);
         km_space_routed(list_entry(n, struct km_ns, route_node), errnum, why);
     }
+    if (errnum == 0)
+        km_space_rerouted(k);
     return 0;
 }
 
@@ -79,6 +81,7 @@ void km_route_lost(void *arg, const idset_t *ranks, bool now)
     km_space_lost(k, ranks);
     km_directory_lost(k->dir, ranks);
     km_fence_lost(k, ranks, now);
+    km_space_rerouted(k);
 }
 
 void km_route_missed_cb(flux_t *h, const flux_msg_t *event, void *arg)

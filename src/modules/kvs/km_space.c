@@ -406,6 +406,20 @@ void km_space_lost(struct km *k, const idset_t *ranks)
     }
 }
 
+void km_space_rerouted(struct km *k)
+{
+    size_t pos = 0;
+    void *val;
+
+    while (hmap_next(k->spaces, &pos, NULL, NULL, &val)) {
+        struct km_ns *ns = val;
+        if (ns->state != KM_NS_KNOWN || ns->master || ns->rank == FLUX_NODEID_ROOT)
+            continue;
+        km_load_rerouted(ns);
+        km_follow_rerouted(ns);
+    }
+}
+
 void km_space_expire(struct km *k)
 {
     double now = flux_now(k->h);

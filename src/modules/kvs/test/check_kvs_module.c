@@ -381,6 +381,65 @@ START_TEST(follow_past_the_lost)
 }
 END_TEST
 
+/* Where the last request of this topic goes to that has not been answered. */
+static uint32_t asked_at(const struct bed *b, const char *topic)
+{
+    uint32_t rank = FLUX_NODEID_ANY;
+
+    for (size_t i = 0; i < b->nasked; i++)
+        if (strcmp(flux_msg_topic(b->asked[i]), topic) == 0)
+            rank = flux_msg_nodeid(b->asked[i]);
+    return rank;
+}
+
+/* The message of an instance at this rank with a call to a fence of the namespace "n". */
+static int fence_from(struct bed *b, uint32_t rank, unsigned flags)
+{
+    struct kvs_fence_req q = {.nprocs = 2, .count = 1, .rank = rank, .number = 5};
+    flux_msg_t *msg = request("kvs.fence", 0, FLUX_ROLE_BROKER, 20);
+    uint8_t buf[256];
+
+    q.flags = KVS_FENCE_INSTANCE | flags;
+    q.ns = "n";
+    q.nslen = 1;
+    q.name = "f";
+    q.namelen = 1;
+    kvs_fence_req_encode(&q, buf);
+    flux_msg_set_raw(msg, buf, kvs_fence_req_size(&q));
+    b->errnum = -1;
+    flux_handle_deliver(b->f.h, msg);
+    return b->errnum;
+}
+
+/* The master moves below this rank.  What has been asked for at the former next instance is asked
+ * for at the master: the former may wait for this one now.  A fence is not accepted from an
+ * instance to which it would be reported. */
+START_TEST(tree_that_changes)
+{
+    struct kvs_root root = {.version = 5, .ns = "n"};
+    struct bed *b = bed_create_at(1);
+    flux_msg_t *moved = flux_msg_create(FLUX_MSG_EVENT, "overlay.moved");
+    uint8_t buf[KVS_ROOT_WIRE_MAX];
+
+    snprintf(root.ref, sizeof(root.ref), "sha256-%064d", 0);
+    learn(b, 11);
+    ck_assert_uint_eq(flux_msg_nodeid(b->held), 0);
+    answer_held(b, 0, true, buf, kvs_root_encode(&root, buf));
+    b->hold = "kvs.load";
+    ck_assert_int_eq(get(b, "n", 0, FLUX_ROLE_OWNER), -1);
+    ck_assert_uint_eq(flux_msg_nodeid(b->held), 0);
+    ck_assert_int_eq(fence_from(b, 0, 0), EHOSTUNREACH);
+    ck_assert_int_eq(fence_from(b, 0, KVS_FENCE_ADD), EHOSTUNREACH);
+    flux_msg_set_json(moved, "{\"rank\":2,\"parent\":1,\"move\":1,\"map\":2}");
+    flux_handle_deliver(b->f.h, moved);
+    ck_assert_uint_eq(asked_at(b, "kvs.load"), 2);
+    ck_assert_uint_eq(asked_at(b, "kvs.follow"), 2);
+    ck_assert_int_eq(fence_from(b, 2, 0), EHOSTUNREACH);
+    ck_assert_int_ne(fence_from(b, 0, 0), EHOSTUNREACH);
+    bed_free(b);
+}
+END_TEST
+
 /* A participant goes: the instance above hears of it, however often it has no room. */
 START_TEST(abort_without_room)
 {
@@ -526,6 +585,6 @@ int main(void)
 {
     RUN_SUITE("kvs_module", owner_and_others, no_such_rank, early_requests, clients_that_go,
               event_that_fails, bytes_that_wait, watch_before_its_root, removal_unheard,
-              removal_asked, load_past_the_lost, follow_past_the_lost, abort_without_room,
-              fence_by_another_way, register_without_room, index_of_senders);
+              removal_asked, load_past_the_lost, follow_past_the_lost, tree_that_changes,
+              abort_without_room, fence_by_another_way, register_without_room, index_of_senders);
 }
