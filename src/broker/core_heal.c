@@ -49,6 +49,8 @@
  *  3. A subtree is adopted only if neither this broker nor an event (core_census.c) counts the root
  *     of the subtree as lost, the hello has the present incarnation of that rank, and it names only
  *     ranks of the subtree, or that were below this broker before.
+ *     If only this broker counts the rank as lost, and no event has announced that, the orphan
+ *     tries the next ancestor: one above may have ignored the report of the loss (invariant 8).
  *  4. A rank is pending only at the broker that has lost the connection on the way to it.  So is
  *     the child whose connection it was, if only that is lost (core_third.c).  That broker still
  *     counts the rank as up, even when a lost rank above it was put back into its place in the
@@ -657,6 +659,11 @@ bool heal_accepts(core_t *c, struct peer *p, const struct control_hello *h, errm
     else
         return true;
     return false;
+}
+
+bool heal_doubts(const core_t *c, uint32_t rank)
+{
+    return !core_is_root(c) && idset_test(c->lost, rank) && !census_is_gone(c, rank);
 }
 
 bool heal_must_wait(core_t *c, const struct peer *p)

@@ -389,7 +389,7 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
     else if (h->guest && !expected)
         errmsg_set(&why, "rank %u does not expect it any longer", c->cfg.rank);
     else if (h->below && !heal_accepts(c, p, h, &why))
-        elsewhere = !heal_now(c);
+        elsewhere = !heal_now(c) || heal_doubts(c, p->rank);
     else if (admit_waits(c, p, h, msg))
         return;
     else if (expected ? !p->event_up : must_wait(c, p, h, late)) {

@@ -471,6 +471,9 @@ bool heal_may_report(const core_t *c, uint32_t rank, const idset_t *ranks, bool 
  * shape; its orphans wait elsewhere.)  Returns NULL with ENOMEM. */
 idset_t *heal_subtree(const core_t *c, uint32_t rank);
 bool heal_accepts(core_t *c, struct peer *p, const struct control_hello *h, errmsg_t *why);
+/* Returns whether a broker above may know better that a rank is not lost: no event has announced
+ * its loss. */
+bool heal_doubts(const core_t *c, uint32_t rank);
 /* Returns whether an orphan must wait: the way to it leads through another child that is not lost
  * yet. */
 bool heal_must_wait(core_t *c, const struct peer *p);
