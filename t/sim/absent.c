@@ -14,6 +14,14 @@
 
 const struct silence_limits sim_silence = {1., 2., 3., 60.};
 
+void sim_tune_absences(struct sim_config *cfg, struct rng *rng)
+{
+    cfg->live = &sim_silence;
+    cfg->heal = 5.;
+    if (cfg->size > 64)
+        cfg->size = 2 + rng_below(rng, 63);
+}
+
 bool sim_is_below(const sim_t *s, uint32_t rank, const struct node *above)
 {
     const struct node *n = &s->nodes[rank];
@@ -89,4 +97,48 @@ void sim_absences(sim_t *s, unsigned count, int64_t within)
 {
     for (unsigned i = 0; i < count && s->cfg.size > 1; i++)
         sim_at(s, sim_now(s) + (int64_t)(rng_real(&s->rng) * (double)within), absence, s, NULL);
+}
+
+/* --- when it is over --- */
+
+bool sim_is_up(const sim_t *s, uint32_t rank)
+{
+    const struct node *n = &s->nodes[rank];
+
+    return n->state == NODE_ON && core_state(n->core) == CORE_RUN && sim_connected(s, rank) &&
+           idset_test(core_ranks_up(s->nodes[0].core), rank) &&
+           !idset_test(core_ranks_lost(s->nodes[0].core), rank);
+}
+
+void sim_bring_back(sim_t *s, uint32_t rank)
+{
+    for (unsigned i = 0; !s->failed && !sim_is_up(s, rank); i++) {
+        if (i == 2000)
+            sim_fail(s, "rank %u did not come back", rank);
+        sim_start_some(s);
+        sim_run_for(s, 100 * SIM_MS);
+    }
+}
+
+static bool all_hear(sim_t *s, void *arg)
+{
+    (void)arg;
+    for (uint32_t r = 0; r < s->cfg.size; r++)
+        if (s->nodes[r].owner.paused)
+            return false;
+    return !s->apart || sim_now(s) >= s->apart_until;
+}
+
+void sim_all_back(sim_t *s)
+{
+    sim_run_until(s, all_hear, NULL, SIM_ROOT_STILL_MAX + SIM_ABSENT_MAX);
+    /* A broker that has been alone too long ends only when it hears of that. */
+    sim_run_for(s,
+                5 * SIM_S + (int64_t)(2. * s->cfg.heal * 1e9) + sim_max_delay(s) * 4 * s->cfg.size);
+    for (uint32_t r = 0; r < s->cfg.size && !s->failed; r++)
+        sim_bring_back(s, r);
+    sim_run_for(s, SIM_S + sim_max_delay(s) * s->cfg.size);
+    for (uint32_t r = 0; r < s->cfg.size && !s->failed; r++)
+        if (!sim_is_up(s, r))
+            sim_fail(s, "rank %u is not up again", r);
 }

@@ -140,25 +140,6 @@ static void everybody_serves(struct apart *a)
         sim_fail(s, "all are up: %u of %u requests were answered", a->answers, a->asked);
 }
 
-static bool is_up(const sim_t *s, uint32_t rank)
-{
-    const struct node *n = &s->nodes[rank];
-
-    return n->state == NODE_ON && core_state(n->core) == CORE_RUN && sim_connected(s, rank) &&
-           idset_test(core_ranks_up(s->nodes[0].core), rank) &&
-           !idset_test(core_ranks_lost(s->nodes[0].core), rank);
-}
-
-static void bring_back(sim_t *s, uint32_t rank)
-{
-    for (unsigned i = 0; !s->failed && !is_up(s, rank); i++) {
-        if (i == 2000)
-            sim_fail(s, "rank %u did not come back", rank);
-        sim_start_some(s);
-        sim_run_for(s, 100 * SIM_MS);
-    }
-}
-
 static void one_round(struct apart *a)
 {
     sim_t *s = a->s;
@@ -175,13 +156,13 @@ static void one_round(struct apart *a)
     sim_run_for(s,
                 5 * SIM_S + (int64_t)(2. * s->cfg.heal * 1e9) + sim_max_delay(s) * 4 * s->cfg.size);
     for (uint32_t r = 0; r < s->cfg.size && !s->failed; r++)
-        if ((stays || !sim_is_below(s, r, n)) && !is_up(s, r))
+        if ((stays || !sim_is_below(s, r, n)) && !sim_is_up(s, r))
             sim_fail(s, "rank %u is not up: rank %u and its parent did not hear each other (%u)", r,
                      n->rank, which);
     if (stays && !s->failed && (n->starts != starts || sim_parent(n) == parent))
         sim_fail(s, "rank %u has not moved away from rank %u", n->rank, parent->rank);
     for (uint32_t r = 0; r < s->cfg.size && !s->failed; r++)
-        bring_back(s, r);
+        sim_bring_back(s, r);
     sim_run_for(s, SIM_S + sim_max_delay(s) * s->cfg.size);
     if (!s->failed)
         everybody_serves(a);
@@ -255,7 +236,7 @@ static void expect_unchanged(const struct apart *a, int64_t time)
     for (uint32_t r = 0; r < s->cfg.size && !s->failed; r++) {
         const struct node *n = &s->nodes[r];
 
-        if (!is_up(s, r) || n->starts != a->starts[r])
+        if (!sim_is_up(s, r) || n->starts != a->starts[r])
             sim_fail(s, "rank %u was lost in vain, after %.3f s", r, 1e-9 * (double)time);
         else if (r > 0 && sim_parent(n)->rank != a->parents[r])
             sim_fail(s, "rank %u has moved in vain, after %.3f s", r, 1e-9 * (double)time);
@@ -282,10 +263,10 @@ static void part_round(struct apart *a)
     if (!s->failed && harmless)
         expect_unchanged(a, time);
     for (uint32_t r = 0; r < s->cfg.size && !s->failed; r++)
-        bring_back(s, r);
+        sim_bring_back(s, r);
     sim_run_for(s, SIM_S + sim_max_delay(s) * s->cfg.size);
     for (uint32_t r = 0; r < s->cfg.size && !s->failed; r++)
-        if (!is_up(s, r))
+        if (!sim_is_up(s, r))
             sim_fail(s, "rank %u is not up at the end of a round", r);
     if (!s->failed)
         everybody_serves(a);
@@ -310,11 +291,8 @@ static void parted_run(sim_t *s)
 
 static void apart_tune(struct sim_config *cfg, struct rng *rng)
 {
-    cfg->live = &sim_silence;
-    cfg->heal = 5.;
     cfg->modules = SIM_MOD_BARRIER;
-    if (cfg->size > 64)
-        cfg->size = 2 + rng_below(rng, 63);
+    sim_tune_absences(cfg, rng);
 }
 
 const struct scenario scenario_apart = {

@@ -5,6 +5,10 @@
  * and what breaks when, comes from the seed.  Clients that lose their broker, or leave a fence that
  * does not end, go on as others elsewhere.  When all have come to their end the whole history must
  * keep the promises of the store (histcheck.c).
+ *
+ * In a third of the seeds brokers are lost because nobody hears them for a while (absent.c), and
+ * all of that takes longer.  Clients may be told of an error then, whatever they asked for; what
+ * they are told of is checked as ever, and all brokers are up again before the end.
  */
 #include "config.h"
 #include <errno.h>
@@ -19,6 +23,9 @@
 #define CLIENTS_MIN 8
 #define CLIENTS_MAX 24
 #define ORPHAN (33 * SIM_S) /* longer than such a broker goes on */
+#define ABSENCES 6
+#define LONGER 50 /* with absences: a run, */
+#define SLOWER 10 /* ... and the pauses of clients */
 
 struct run {
     sim_t *s;
@@ -27,6 +34,7 @@ struct run {
     const char *ns; /* NULL: the primary one, master at rank 0 */
     uint32_t master;
     bool over;
+    unsigned clients; /* that there should be */
     unsigned replaced;
 };
 
@@ -54,6 +62,18 @@ static void replace(void *arg, void *data)
     sim_client_remove(e);
     if (!run->over && run->replaced++ < 4 * CLIENTS_MAX)
         add_client(run, histload_version(run->load));
+}
+
+/* Brokers that were lost take their clients with them. */
+static void complete(void *arg, void *data)
+{
+    struct run *run = arg;
+
+    if (run->over || run->s->failed)
+        return;
+    for (unsigned i = histload_clients(run->load); i < run->clients; i++)
+        add_client(run, histload_version(run->load));
+    sim_at(run->s, sim_now(run->s) + SIM_S, complete, run, NULL);
 }
 
 /* Nothing gets through to a broker and what is below it, or back, for a while: what is sent arrives
@@ -180,6 +200,25 @@ static void make_namespace(struct run *run)
         run->master = 0;
 }
 
+static void disturb(struct run *run, bool faults, int64_t time)
+{
+    sim_t *s = run->s;
+
+    if (faults)
+        sim_faults(s, FAULT_ALL, rng_range(&s->rng, 1, 8), time);
+    if (faults && rng_chance(&s->rng, 0.5))
+        sim_returns(s, time);
+    for (unsigned i = rng_below(&s->rng, 4); i > 0 && s->cfg.size > 1; i--)
+        sim_at(s, sim_now(s) + (int64_t)(rng_real(&s->rng) * (double)time), partition,
+               &s->nodes[rng_range(&s->rng, 1, s->cfg.size - 1)], NULL);
+    if (!s->cfg.live)
+        return;
+    sim_absences(s, rng_range(&s->rng, 1, ABSENCES), time);
+    if (rng_chance(&s->rng, 0.7))
+        sim_returns(s, time + SIM_ABSENT_MAX);
+    complete(run, NULL);
+}
+
 static void history_run(sim_t *s)
 {
     struct run *run = sim_alloc(s, sizeof(*run));
@@ -210,6 +249,11 @@ static void history_run(sim_t *s)
     if (!sim_boot(s))
         return;
     run->s = s;
+    run->clients = clients;
+    if (s->cfg.live) {
+        time *= LONGER;
+        cfg.pause *= SLOWER;
+    }
     if (rng_chance(&s->rng, 0.4))
         make_namespace(run);
     cfg.ns = run->ns;
@@ -220,14 +264,10 @@ static void history_run(sim_t *s)
     }
     for (unsigned i = 0; i < clients && !s->failed; i++)
         add_client(run, 0);
-    if (faults)
-        sim_faults(s, FAULT_ALL, rng_range(&s->rng, 1, 8), time);
-    if (faults && rng_chance(&s->rng, 0.5))
-        sim_returns(s, time);
-    for (unsigned i = rng_below(&s->rng, 4); i > 0 && s->cfg.size > 1; i--)
-        sim_at(s, sim_now(s) + (int64_t)(rng_real(&s->rng) * (double)time), partition,
-               &s->nodes[rng_range(&s->rng, 1, s->cfg.size - 1)], NULL);
+    disturb(run, faults, time);
     sim_run_for(s, time);
+    if (s->cfg.live)
+        sim_all_back(s);
     histload_stop(run->load);
     if (!sim_run_until(s, all_done, run, 30 * SIM_S + sim_max_delay(s) * 16 * s->cfg.size))
         sim_fail(s, "%u clients are not at their end", histload_busy(run->load));
@@ -235,7 +275,7 @@ static void history_run(sim_t *s)
     sim_run_for(s, SIM_S);
     verify(run);
     if (!s->failed)
-        check(run, faults);
+        check(run, faults || s->cfg.live);
     if (s->cfg.trace)
         history_write(run->h, stdout);
     histload_destroy(run->load);
@@ -249,6 +289,8 @@ static void history_run(sim_t *s)
 static void history_tune(struct sim_config *cfg, struct rng *rng)
 {
     cfg->modules |= SIM_MOD_KVS;
+    if (rng_chance(rng, 1. / 3.))
+        sim_tune_absences(cfg, rng);
 }
 
 const struct scenario scenario_history = {

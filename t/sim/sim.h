@@ -383,6 +383,8 @@ uint32_t sim_random_alive(sim_t *s);
 #define SIM_ROOT_STILL_MAX (55 * SIM_S) /* shorter than the patience of the children of rank 0 */
 /* What a scenario with absences has in sim_config.live: the default limits of a session. */
 extern const struct silence_limits sim_silence;
+/* These limits, healing, and at most 64 brokers. */
+void sim_tune_absences(struct sim_config *cfg, struct rng *rng);
 /* Is this rank connected below that broker, or that broker itself? */
 bool sim_is_below(const sim_t *s, uint32_t rank, const struct node *above);
 void sim_stand_still(struct node *n, int64_t time);
@@ -391,6 +393,12 @@ void sim_cut_off(sim_t *s, int64_t time);
 /* Up to `count` times within the next `within` nanoseconds: some are cut off, or a broker stands
  * still, for up to SIM_ABSENT_MAX (rank 0: SIM_ROOT_STILL_MAX). */
 void sim_absences(sim_t *s, unsigned count, int64_t within);
+/* Is this broker connected to rank 0, and does that count it as up? */
+bool sim_is_up(const sim_t *s, uint32_t rank);
+/* Start brokers again until this one is up. */
+void sim_bring_back(sim_t *s, uint32_t rank);
+/* When the absences are over that have begun: all are started again, and are up. */
+void sim_all_back(sim_t *s);
 
 /* --- scenarios --- */
 
