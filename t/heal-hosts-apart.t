@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Two hosts that do not hear each other, in one direction or both, while all others hear both: the
-# link between them is lost, and no broker is.  Eight hosts.
+# Two hosts that do not hear each other, in one direction or both, or but for the events, while all
+# others hear both: the link between them is lost, and no broker is.  Eight hosts.
 # shellcheck source=t/lib.sh disable=SC2154 # set by ok
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=t/netns.sh
@@ -50,6 +50,14 @@ ok "all links are as before" switch_drops
 ok "all return to their places" wait_until 60 run_with_timeout 60 "$FLUX" overlay restore
 ok "... and are there" wait_until 30 tree_is 3:1 4:1 5:2 7:3
 ok "nobody was lost" nobody_was_lost
+
+# The tree and its signs of life go on: the events have a port of their own.
+ok "rank 6 gets no events from its parent" \
+    switch_drops iifname port3 oifname port7 tcp sport 8051
+ok "it has another one" wait_until $((3 * silence + 20)) tree_is 6:0
+ok "it said why" grep -q "no event and no sign of life came for" out.6
+ok "nobody is lost" up_is 0-7
+ok "nobody was lost meanwhile" nobody_was_lost
 
 ok "the session ends" end_all
 netns_end

@@ -37,6 +37,7 @@ struct core {
     unsigned event_up[NODES];
     unsigned event_now[NODES]; /* the same since it was lost */
     unsigned lost[3][NODES];
+    char why[80]; /* of the last loss */
     unsigned back[3][NODES];
     unsigned slow[3][NODES], heard[3][NODES];
     bool stale;              /* the session counts the predecessor on the ring as lost */
@@ -105,6 +106,7 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
 {
     ck_assert_str_ne(why, "");
     c->lost[plane][rank]++;
+    snprintf(c->why, sizeof(c->why), "%s", why);
     if (plane == CORE_TREE)
         c->event_now[rank] = 0;
 }

@@ -17,6 +17,8 @@
  *     then the core's join_timeout applies to neighbors in the tree.  The next broker of the ring,
  *     to which no other limit applies, is watched from the handshake on; otherwise requests to a
  *     broker that stops early would wait forever.
+ *  4. A parent is slow while one of its two lines is.  So its child can tell it on the other one
+ *     that it hears nothing (core_third.c) before it ends the connection, and is not lost.
  *
  * Failure: where the kernel does not report the time of the last data, only complete frames count.
  */
@@ -48,8 +50,18 @@ static void ask_kernel(const link_t *l, struct silence_line *line, int fd, uint6
     *taken = now;
 }
 
-static void judge_peer(struct link_peer *p, bool probe)
+/* The parent is slow while its words on the tree or its events are late: say when that begins and
+ * ends.  `other`: the other line of the two, NULL for another peer. */
+static void tell_slow(const struct link_peer *p, const struct silence_line *other, bool slow)
 {
+    if (!other || !other->slow)
+        core_peer_slow(p->l->core, p->plane, p->rank, slow);
+}
+
+/* `out`: NULL for a peer that has connected to this broker. */
+static void judge_peer(struct link_peer *p, const struct link_out *out, bool probe)
+{
+    const struct silence_line *events = out && out->event_heard ? &out->event_line : NULL;
     link_t *l = p->l;
     char why[64];
 
@@ -65,10 +77,10 @@ static void judge_peer(struct link_peer *p, bool probe)
         link_peer_fail(p, why);
         return;
     case SILENCE_SLOW:
-        core_peer_slow(l->core, p->plane, p->rank, true);
+        tell_slow(p, events, true);
         break;
     case SILENCE_HEARD:
-        core_peer_slow(l->core, p->plane, p->rank, false);
+        tell_slow(p, events, false);
         break;
     case SILENCE_FINE:
         break;
@@ -87,12 +99,22 @@ static void judge_events(struct link_out *out)
     if (parent->state != LINK_UP || !out->event_heard || !out->events.sock)
         return;
     ask_kernel(l, &out->event_line, out->event_fd, &out->event_taken);
-    if (silence_judge(l->silence, &out->event_line,
-                      core_peer_patient(l->core, CORE_TREE, parent->rank)) != SILENCE_LOST)
-        return;
-    snprintf(why, sizeof(why), "no event and no sign of life came for %.1f s",
-             silence_length(l->silence, &out->event_line));
-    link_peer_fail(parent, why);
+    switch (silence_judge(l->silence, &out->event_line,
+                          core_peer_patient(l->core, CORE_TREE, parent->rank))) {
+    case SILENCE_LOST:
+        snprintf(why, sizeof(why), "no event and no sign of life came for %.1f s",
+                 silence_length(l->silence, &out->event_line));
+        link_peer_fail(parent, why);
+        break;
+    case SILENCE_SLOW:
+        tell_slow(parent, &parent->line, true);
+        break;
+    case SILENCE_HEARD:
+        tell_slow(parent, &parent->line, false);
+        break;
+    case SILENCE_FINE:
+        break;
+    }
 }
 
 static void round_cb(void *arg, bool probe)
@@ -105,11 +127,11 @@ static void round_cb(void *arg, bool probe)
     {
         struct link_out *out = list_entry(it, struct link_out, node);
 
-        judge_peer(out->peer, probe);
+        judge_peer(out->peer, out, probe);
         judge_events(out);
     }
     while (hmap_next(l->inbound, &pos, NULL, NULL, &val))
-        judge_peer(val, probe);
+        judge_peer(val, NULL, probe);
     if (probe && l->event_up > 0 && l->events.count == 0)
         (void)zmq_send(l->src[SRC_PUB].sock, "", 0, ZMQ_DONTWAIT);
     flux_watcher_start(l->flush); /* check the sockets that were used (invariant 1 of link_io.c) */

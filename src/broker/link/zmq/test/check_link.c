@@ -238,44 +238,73 @@ START_TEST(test_moved)
 }
 END_TEST
 
-/* The parent stands still, with its host: nothing tells of that but silence. */
-START_TEST(test_moved_from_silence)
+/* In the place of rank 1 of a chain, the test has the sockets of a parent. */
+struct parent {
+    void *ctx;
+    void *tree;
+    void *events;
+};
+
+/* Rank 2 connects to it; rank 0 is there, too. */
+static void parent_create(struct parent *p)
 {
-    void *ctx = zmq_ctx_new(), *silent = zmq_socket(ctx, ZMQ_ROUTER), *pub;
     char tree[100], event[100];
     size_t len = sizeof(tree);
-    struct control_card card;
     errmsg_t err = {""};
     int zero = 0;
 
-    silent_for(0.5);
+    p->ctx = zmq_ctx_new();
     for (uint32_t i = 0; i < 3; i++)
         create(i, 3, "chain", false);
     for (uint32_t i = 0; i < 3; i++)
         bind_node(i, true);
-    pub = zmq_socket(ctx, ZMQ_XPUB);
-    zmq_setsockopt(silent, ZMQ_LINGER, &zero, sizeof(zero));
-    zmq_setsockopt(pub, ZMQ_LINGER, &zero, sizeof(zero));
-    ck_assert_int_eq(zmq_bind(silent, "tcp://127.0.0.1:*"), 0);
-    ck_assert_int_eq(zmq_bind(pub, "tcp://127.0.0.1:*"), 0);
-    ck_assert_int_eq(zmq_getsockopt(silent, ZMQ_LAST_ENDPOINT, tree, &len), 0);
+    p->tree = zmq_socket(p->ctx, ZMQ_ROUTER);
+    p->events = zmq_socket(p->ctx, ZMQ_XPUB);
+    zmq_setsockopt(p->tree, ZMQ_LINGER, &zero, sizeof(zero));
+    zmq_setsockopt(p->events, ZMQ_LINGER, &zero, sizeof(zero));
+    ck_assert_int_eq(zmq_bind(p->tree, "tcp://127.0.0.1:*"), 0);
+    ck_assert_int_eq(zmq_bind(p->events, "tcp://127.0.0.1:*"), 0);
+    ck_assert_int_eq(zmq_getsockopt(p->tree, ZMQ_LAST_ENDPOINT, tree, &len), 0);
     len = sizeof(event);
-    ck_assert_int_eq(zmq_getsockopt(pub, ZMQ_LAST_ENDPOINT, event, &len), 0);
+    ck_assert_int_eq(zmq_getsockopt(p->events, ZMQ_LAST_ENDPOINT, event, &len), 0);
     ck_assert_int_eq(transport->ops->connect(node[2].link, CORE_TREE, 1, tree, event, NULL, &err),
                      0);
     for (int i = 0; i < 3; i += 2)
         ck_assert_int_eq(link_start(node[i].link, &err), 0);
-    for (int got = 0; got < 1;) { /* its first word; and it gets one */
-        char id[LINK_ID_SIZE], word[4];
+}
 
-        run_for(0.01);
-        if (zmq_recv(silent, id, sizeof(id), ZMQ_DONTWAIT) == LINK_ID_SIZE) {
-            zmq_recv(silent, word, sizeof(word), 0);
-            zmq_send(silent, id, sizeof(id), ZMQ_SNDMORE);
-            zmq_send(silent, "", 0, 0);
-            got++;
-        }
-    }
+static void parent_close(struct parent *p)
+{
+    zmq_close(p->tree);
+    zmq_close(p->events);
+    zmq_ctx_term(p->ctx);
+}
+
+/* Time passes; the child gets a word on the tree if it has sent one.  Returns whether it has. */
+static bool parent_answers(struct parent *p)
+{
+    char id[LINK_ID_SIZE], word[4];
+
+    run_for(0.01);
+    if (zmq_recv(p->tree, id, sizeof(id), ZMQ_DONTWAIT) != LINK_ID_SIZE)
+        return false;
+    zmq_recv(p->tree, word, sizeof(word), 0);
+    zmq_send(p->tree, id, sizeof(id), ZMQ_SNDMORE);
+    zmq_send(p->tree, "", 0, 0);
+    return true;
+}
+
+/* The parent stands still, with its host: nothing tells of that but silence. */
+START_TEST(test_moved_from_silence)
+{
+    struct parent p;
+    struct control_card card;
+    errmsg_t err = {""};
+
+    silent_for(0.5);
+    parent_create(&p);
+    while (!parent_answers(&p))
+        ;
     ck_assert(run_until(&node[2].core.lost[CORE_TREE][1], 1, PATIENCE));
     node[0].core.adopts = 2;
     ck_assert_int_eq(transport->ops->card(node[0].link, &card), 0);
@@ -286,9 +315,46 @@ START_TEST(test_moved_from_silence)
     ck_assert(run_until(&node[0].core.got[CORE_TREE], 1, PATIENCE));
     run_for(0.1);
     ck_assert_uint_eq(node[2].core.lost[CORE_TREE][0], 0);
-    zmq_close(silent);
-    zmq_close(pub);
-    zmq_ctx_term(ctx);
+    parent_close(&p);
+}
+END_TEST
+
+/* The parent answers on the tree, but its events stop, and both connections stay open: it is slow,
+ * no longer when an event comes (1), and lost.  A parent whose events come, if only as signs of
+ * life, is neither. */
+START_TEST(test_silent_events)
+{
+    const unsigned *lost = &node[2].core.lost[CORE_TREE][1];
+    const unsigned *slow = &node[2].core.slow[CORE_TREE][1];
+    const unsigned *heard = &node[2].core.heard[CORE_TREE][1];
+    struct parent p;
+
+    silent_for(_i ? 6. : 3.);
+    live.slow = live.lost / 2.;
+    live.probe = live.lost / 6.;
+    parent_create(&p);
+    for (unsigned answers = 0; answers < 9;) { /* it asks six times before a parent is lost */
+        answers += parent_answers(&p);
+        zmq_send(p.events, "", 0, ZMQ_DONTWAIT);
+        ck_assert_uint_eq(*slow, 0);
+    }
+    for (unsigned i = 0; i < 100 * PATIENCE && *slow == 0; i++)
+        parent_answers(&p);
+    ck_assert_uint_eq(*slow, 1);
+    ck_assert_uint_eq(*heard, 0);
+    if (_i) {
+        zmq_send(p.events, "", 0, ZMQ_DONTWAIT);
+        for (unsigned i = 0; i < 100 * PATIENCE && *heard == 0; i++)
+            parent_answers(&p);
+        ck_assert_uint_eq(*heard, 1);
+        ck_assert_uint_eq(*lost, 0);
+    }
+    for (unsigned i = 0; i < 100 * PATIENCE && *lost == 0; i++)
+        parent_answers(&p);
+    ck_assert_uint_eq(*lost, 1);
+    ck_assert_uint_eq(*slow, _i ? 2 : 1);
+    ck_assert_ptr_nonnull(strstr(node[2].core.why, "no event and no sign of life came for"));
+    parent_close(&p);
 }
 END_TEST
 
@@ -336,6 +402,7 @@ int main(void)
     tcase_add_loop_test(tc, test_ring_readdressed, 0, 2);
     tcase_add_loop_test(tc, test_moved, 0, 2);
     tcase_add_test(tc, test_moved_from_silence);
+    tcase_add_loop_test(tc, test_silent_events, 0, 2);
     tcase_add_test(tc, test_errors);
     return run_case("link", tc);
 }
