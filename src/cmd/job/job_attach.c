@@ -462,9 +462,14 @@ static void wait_cb(flux_future_t *f, void *arg)
     struct job_ended e = {0};
     errmsg_t err;
 
-    /* The stream has what comes before the end; and `ended` points into what was read here. */
-    if (!rc->result || rc->finished)
+    if (rc->finished)
         return;
+    /* The stream has what comes before the end; and `ended` points into what was read here. */
+    if (!rc->result) {
+        if (!flux_future_errnum(f))
+            job_stream_ended(rc->stream);
+        return;
+    }
     if (flux_job_wait_get(f, &page, &err) < 0 || flux_job_wait_at(page, 0, &e, &err) < 0)
         stop(rc, cmd_error(rc->c, "%s", err.text));
     else

@@ -24,7 +24,9 @@
  *  2. A stream is resumed only by its id, so wrexec.run not before the first notice.
  *  3. A stream outlives the own broker only with a token, and while the handle may return to it
  *     (FLUX_O_RECONNECT); until then requests end with ECONNRESET.
- *  4. The pause between two requests grows from PAUSE_MIN to PAUSE_MAX until a response comes.
+ *  4. When it is known from elsewhere that the job has ended, each request is followed by one that
+ *     asks for its end: the service may not know the job any more.
+ *  5. The pause between two requests grows from PAUSE_MIN to PAUSE_MAX until a response comes.
  *
  * Failure: the stream itself reports the end of the job; credit and input that could not be
  * delivered by then are dropped.
@@ -57,7 +59,8 @@ struct job_stream {
     uint64_t input; /* position of the next byte */
     bool away;      /* resuming, since the own broker died */
     bool over;
-    bool *gone; /* set when destroyed in a callback */
+    flux_future_t *end; /* the question when it is known that the job has ended */
+    bool *gone;         /* set when destroyed in a callback */
 };
 
 static void response_cb(flux_future_t *f, void *arg);
@@ -74,6 +77,16 @@ static int ask(job_stream_t *s)
                                           FLUX_NODEID_ROOT, FLUX_MSGF_STREAMING));
 }
 
+/* Nobody waits for the answer: it ends the stream if nothing else would. */
+static void ask_end(job_stream_t *s)
+{
+    struct wrexec_listen l = {.id = s->listen.id, .token = s->listen.token, .ended = true};
+
+    flux_future_destroy(s->end);
+    s->end = flux_rpc_struct(s->h, "wrexec.listen", &wrexec_listen_schema, &l, FLUX_NODEID_ROOT,
+                             FLUX_MSGF_STREAMING);
+}
+
 static void pause(job_stream_t *s)
 {
     flux_future_destroy(s->f);
@@ -88,6 +101,8 @@ static void timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *ar
 
     if (ask(s) < 0)
         pause(s);
+    else if (s->end)
+        ask_end(s);
 }
 
 /* --- responses --- */
@@ -183,6 +198,12 @@ static void response_cb(flux_future_t *f, void *arg)
         flux_future_next(f);
 }
 
+void job_stream_ended(job_stream_t *s)
+{
+    if (!s->over)
+        ask_end(s);
+}
+
 bool job_stream_away(const job_stream_t *s)
 {
     return s->away;
@@ -251,6 +272,7 @@ void job_stream_destroy(job_stream_t *s)
     if (s->gone)
         *s->gone = true;
     flux_future_destroy(s->f);
+    flux_future_destroy(s->end);
     flux_watcher_destroy(s->timer);
     courier_destroy(s->courier);
     free(s);

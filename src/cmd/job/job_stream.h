@@ -28,6 +28,8 @@ job_stream_t *job_stream_run(flux_t *h, const void *data, size_t len, uint32_t w
                              const struct job_stream_cb *cb, void *arg);
 /* If it is not over, the service is told.  NULL-safe, keeps errno. */
 void job_stream_destroy(job_stream_t *s);
+/* The job has ended, as another service says: a stream that waits for its launch is to end. */
+void job_stream_ended(job_stream_t *s);
 /* Has the own broker gone away, so that nothing is heard of the job until it is back? */
 bool job_stream_away(const job_stream_t *s);
 /* `waiting`: bytes of output that were not written yet.  Credit is sent for a quarter of the window

@@ -164,6 +164,7 @@ static const struct flux_field listen_fields[] = {
     FLUX_FIELD_U64(struct wrexec_listen, received, OPT),
     FLUX_FIELD_U64(struct wrexec_listen, paid, OPT),
     FLUX_FIELD_U64(struct wrexec_listen, token, OPT),
+    FLUX_FIELD_BOOL(struct wrexec_listen, ended, OPT),
     FLUX_FIELD_END,
 };
 const struct flux_schema wrexec_listen_schema = FLUX_SCHEMA(struct wrexec_listen, listen_fields);

@@ -27,7 +27,9 @@
  *                   those that it has received (records, and notices with `text` or `warning`,
  *                   count), and a notice as the first one, with the input taken so far.  A client
  *                   whose own broker was lost has another sender when it is back, and is known by
- *                   its `token`.
+ *                   its `token`.  A client that has learned elsewhere that the job has ended asks
+ *                   with `ended`, and gets an error; if the job is not known here, another request
+ *                   of the same client for it gets ENOENT.
  *    wrexec.run     streaming, raw, struct jobreq with struct wrexec_run as its JSON: run a program
  *                   on chosen ranks (flux exec).  Responses as for wrexec.listen, by which the
  *                   stream is resumed, with the id of the first notice.  The program ends when its
@@ -309,6 +311,7 @@ struct wrexec_listen {
     uint64_t paid;
     uint64_t token; /* random: who has it is the same client, also after the loss of its broker; 0:
                        the stream ends with that */
+    bool ended;     /* only end a request that waits for the launch of this job, which has ended */
 };
 extern const struct flux_schema wrexec_listen_schema;
 

@@ -8,17 +8,20 @@
  *                          `early`, by job id
  *     joined               the client receives output, notices and, last,     try_listen,
  *                          the result                                         coord_clients_job
- *     over                 the result was sent, but the way to the client     end
- *                          may be lost with it, and with output: all that
- *                          is kept, in `over`, by job id
- *     (answered)           the job had ended already; the result was the      try_listen
- *                          only answer
+ *     over                 the result was sent, perhaps as the only answer,   end, answer_recent
+ *                          since the job had ended already; the way to the
+ *                          client may be lost with it, and with output: all
+ *                          that is kept, in `over`, by job id
  *
- * In the first three states, the way to the client may be lost.  The client then resumes its stream
+ * In these states, the way to the client may be lost.  The client then resumes its stream
  * (coord_listener.c); meanwhile its broker is asked whether it has ended (libservice/presence.h).
  * When that broker is lost, nobody knows whether the client has ended.  One that can return has
  * given a token, and is waited for as long as there is its job, which the job module ends if the
  * client does not come (jm_client.c).
+ *
+ * The request may come when its job is forgotten: an answer was lost, or a request that came after
+ * the loss of its broker was dropped with another client that has the number of its sender.  Such
+ * a request would be early forever; when the client learns that the job has ended, it says so.
  *
  * Invariants:
  *  1. The requests of a client are in a list of the client, so the cost of a disconnect depends on
@@ -305,6 +308,19 @@ static int resume(struct clients *cl, struct listener *l, const flux_msg_t *req,
     return 0;
 }
 
+/* The job had ended already.  The way to the client may be lost with this answer, too. */
+static int answer_recent(struct clients *cl, const flux_msg_t *req, const struct wrexec_listen *p,
+                         const char *json, errmsg_t *err)
+{
+    struct listener *l = coord_client_create(cl, req, p->id, p->window);
+
+    if (!l)
+        return errmsg_fail(err, ENOMEM, "no memory to listen to job %" PRIu64, p->id);
+    l->token = p->token;
+    end(cl, l, 0, json, false);
+    return 0;
+}
+
 static int try_listen(struct clients *cl, const flux_msg_t *req, const struct wrexec_listen *p,
                       errmsg_t *err)
 {
@@ -315,7 +331,13 @@ static int try_listen(struct clients *cl, const flux_msg_t *req, const struct wr
 
     if (!flux_msg_has_flag(req, FLUX_MSGF_STREAMING))
         return errmsg_fail(err, EPROTO, "wrexec.listen has to be a streaming request");
-    if ((l = find_earlier(cl, req, p)))
+    l = find_earlier(cl, req, p);
+    if (p->ended) {
+        if (!j && l && !l->last)
+            coord_clients_unknown(cl, p->id);
+        return errmsg_fail(err, ENOENT, "job %" PRIu64 " is not waited for any more", p->id);
+    }
+    if (l)
         return resume(cl, l, req, p, err);
     if (p->received > 0)
         return errmsg_fail(err, ENOENT, "what is left of job %" PRIu64 " is not kept any more",
@@ -323,9 +345,10 @@ static int try_listen(struct clients *cl, const flux_msg_t *req, const struct wr
     if (p->id == 0 || p->id >= JOB_EXEC_BIT)
         return errmsg_fail(err, EINVAL, "%" PRIu64 " is not a job", p->id);
     if ((rc = recent_take(cl, p->id))) {
-        flux_respond(ctx->h, req, rc->json);
+        int ret = answer_recent(cl, req, p, rc->json, err);
+
         free(rc);
-        return 0;
+        return ret;
     }
     if (j && (!j->rj || !list_empty(&j->over)))
         return errmsg_fail(err, ENOENT, "job %" PRIu64 " has ended", p->id);

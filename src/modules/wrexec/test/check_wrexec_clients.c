@@ -265,6 +265,63 @@ START_TEST(returned)
 }
 END_TEST
 
+/* The job ends before its client listens, since the request was lost with a broker, and so is the
+ * answer to the next request.  _i: the broker of the client is lost, and not only its way. */
+START_TEST(answer_lost)
+{
+    static const char listen[] = "{\"id\":7,\"input\":false,\"token\":77}";
+    struct bed *b = bed_create_sized(3);
+
+    answer(b);
+    launch(b, 7);
+    turn(b);
+    end_job(b, 7);
+    for (unsigned i = 0; i < 3; i++) {
+        b->last[0] = '\0';
+        say(b, "wrexec.listen", FAR + (_i ? i : 0), FLUX_MSGF_STREAMING, listen);
+        ck_assert_ptr_nonnull(strstr(b->last, "\"code\":3"));
+        if (i == 1)
+            reload(b);
+        lose_way(b, FAR + (_i ? i : 0));
+        if (_i)
+            lost(b, "2", 7 + i);
+    }
+    say(b, "wrexec.disconnect", FAR + (_i ? 2 : 0), FLUX_MSGF_NORESPONSE, NULL);
+    bed_free(b);
+}
+END_TEST
+
+/* A job is not known here when its client listens, and has ended, as the client learns then.
+ * _i: the job is known. */
+START_TEST(ended_unknown)
+{
+    static const char listen[] = "{\"id\":7,\"input\":false,\"token\":77}";
+    struct bed *b = bed_create();
+
+    if (_i)
+        launch_for(b, 7, FAR, listen);
+    else
+        say(b, "wrexec.listen", FAR, FLUX_MSGF_STREAMING, listen);
+    /* That of another client changes nothing. */
+    say(b, "wrexec.listen", FAR + 1, FLUX_MSGF_STREAMING, "{\"id\":7,\"token\":78,\"ended\":true}");
+    lose_way(b, FAR);
+    b->last[0] = '\0';
+    say(b, "wrexec.listen", FAR, FLUX_MSGF_STREAMING, listen);
+    ck_assert_ptr_null(strstr(b->last, "was not started"));
+    say(b, "wrexec.listen", FAR, FLUX_MSGF_STREAMING, "{\"id\":7,\"token\":77,\"ended\":true}");
+    ck_assert_ptr_nonnull(strstr(b->last, "not waited for"));
+    if (_i) {
+        end_job(b, 7);
+        ck_assert_ptr_nonnull(strstr(b->last, "\"code\":3"));
+    } else {
+        lose_way(b, FAR);
+        say(b, "wrexec.listen", FAR, FLUX_MSGF_STREAMING, listen);
+        ck_assert_ptr_nonnull(strstr(b->last, "was not started"));
+    }
+    bed_free(b);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {foreign_credit, reloaded_clients, ended_unheard};
@@ -276,5 +333,7 @@ int main(void)
     tcase_add_loop_test(tc, resumed, 0, 2);
     tcase_add_loop_test(tc, resumed_over, 0, 3);
     tcase_add_loop_test(tc, returned, 0, 2);
+    tcase_add_loop_test(tc, answer_lost, 0, 2);
+    tcase_add_loop_test(tc, ended_unknown, 0, 2);
     return run_case("wrexec clients", tc);
 }
