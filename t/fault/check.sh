@@ -7,6 +7,7 @@
 #     events_violations FILE [LAST]               of what one subscriber printed
 #     barriers_violations MET                     of barriers
 #     rings_violations RINGS                      of programs of MPI
+#     zombies_violations ZOMBIES                  of brokers that were counted as lost, and went on
 #     refusals_violations FILE                    of what commands said that failed
 #
 # Lines of ACCEPTED: "ID TASKS KIND" for each id that a client was told; KIND is `endless` for a
@@ -15,7 +16,10 @@
 # the end.  Of STARTS: "ID NUMBER", how often that job was started by its event log (default:
 # once).  Of REASONS: "ID NOTE" by the same.  Of GONE: a rank whose broker was ended or cut off.
 # Of MET: "NAME TASKS ENTERED LEFT CODE" by each participant of a barrier.  Of RINGS: "NUMBER says
-# LINE" for what a program printed, and "NUMBER exit CODE".
+# LINE" for what a program printed, and "NUMBER exit CODE".  Of ZOMBIES: "RANK CODE BEFORE AFTER LEFT TOLD KEY",
+# where CODE is the exit code of the broker ("-": it has none); BEFORE and AFTER are the newest values of
+# its task in the store when the rank was counted as lost, and at the end; LEFT processes of the broker are still
+# there; and TOLD is the exit code of a client that asked it then to write KEY ("none": the store has none).
 
 jobs_violations() {
     awk '
@@ -160,6 +164,18 @@ rings_violations() {
         $2 == "exit" && $3 == 0 && right[$1] != 2 {
             print "program " $1 ": succeeded, and " right[$1] + 0 " of 2 ranks were right"
         }' "$1"
+}
+
+# It ends what it ran, writes nothing, and fails, so that it is started again.
+zombies_violations() {
+    awk '
+        function says(text) { print "rank " $1 ", after it was counted as lost: " text }
+        $2 == "-" { says("its broker goes on") }
+        $2 != "-" && $2 != 1 { says("its broker ended with exit code " $2) }
+        $4 != $3 { says("its task wrote " $4 " after " $3) }
+        $5 != 0 { says($5 " of its processes go on") }
+        $6 == 0 { says("it answered that a commit was done") }
+        $7 != "none" { says("a commit was done") }' "$1"
 }
 
 # An error is a sentence of the command it comes from, and no crash.

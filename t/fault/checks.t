@@ -88,6 +88,23 @@ is "$(ring '1 says rank 0 of 2 on x: ring 1: right' '1 exit 0')" "program 1: suc
     "one whose output is not whole"
 is "$(ring '1 says rank 0: token: got 3, want 1' '1 exit 1')" "program 1 says rank 0: token: got 3, want 1" "one that is wrong"
 
+# --- brokers that were counted as lost ---
+
+zombie() { # LINE
+    echo "$1" >zombies
+    zombies_violations zombies
+}
+since="rank 3, after it was counted as lost:"
+is "$(zombie '3 1 17 17 0 1 none')" "" "a broker that was counted as lost, and ends"
+is "$(zombie '3 - 17 17 0 1 none')" "$since its broker goes on" "one that does not end"
+is "$(zombie '3 0 17 17 0 1 none')" "$since its broker ended with exit code 0" "one that nobody starts again"
+is "$(zombie '3 139 17 17 0 1 none')" "$since its broker ended with exit code 139" "one that crashes"
+is "$(zombie '3 ? 17 17 0 1 none')" "$since its broker ended with exit code ?" "one of which nobody tells how it ended"
+is "$(zombie '3 1 17 18 0 1 none')" "$since its task wrote 18 after 17" "one that writes what its task asks for"
+is "$(zombie '3 1 17 17 2 1 none')" "$since 2 of its processes go on" "one that leaves a task that goes on"
+is "$(zombie '3 1 17 17 0 0 none')" "$since it answered that a commit was done" "one that confirms what is not there"
+is "$(zombie '3 1 17 17 0 1 1')" "$since a commit was done" "one that writes what a client asks for"
+
 # --- events ---
 
 events() { # LAST EVENT... : what is wrong with these ("NUMBER TOPIC PAYLOAD [TERM]", or a part of a line)

@@ -46,13 +46,12 @@ done
 . "$SRCDIR/t/fault/load.sh"
 # shellcheck source=t/fault/check.sh
 . "$SRCDIR/t/fault/check.sh"
+# shellcheck source=t/fault/zombie.sh
+. "$SRCDIR/t/fault/zombie.sh"
 # shellcheck source=t/fault/inject.sh
 . "$SRCDIR/t/fault/inject.sh"
 seed=${FAULT_SEED:-3}
 count=${FAULT_COUNT:-50}
-# Are faults that take long among them?
-long=0
-[ "$count" -le 100 ] && [ -z "${FAULT_KIND-}" ] || long=1
 A_RUN=15
 note "FAULT_SEED=$seed FAULT_COUNT=$count"
 
@@ -88,7 +87,7 @@ possible() { # KIND
     case $1 in
     disk) [ $can_disk = 1 ] ;;
     clock) [ "$ticks" = 0 ] ;;
-    cut | return | leave) [ "$where" = hosts ] ;;
+    cut | return) [ "$where" = hosts ] ;;
     deaf | loss) [ "$where$can_drop" = hosts1 ] ;;
     esac
 }
@@ -113,6 +112,7 @@ probe=0
 recovered() {
     local told uri=${uris[0]}
     probe=$((probe + 1))
+    session_revive || return 1
     wait_until 60 up_is || return 1
     wait_until 60 down_is || return 1
     wait_until 60 acknowledged || return 1
@@ -125,6 +125,7 @@ recovered() {
         echo "commands that did not end: $(cat hung)"
         return 1
     }
+    nobody_else_failed
 }
 # In a third of the cases the next fault comes at once.
 injected() { # KIND
@@ -254,6 +255,8 @@ one_run() { # RUN FAULTS
     case $way in
     1 | 3) [ "$can_cut" = 0 ] || place=hosts ;;
     esac
+    # Every other one of those on this host.
+    [ "$place" = hosts ] || [ $(((seed + $1 / 2) & 1)) = 0 ] || place=restart
     case $way in
     1 | 2) how=interval ;;
     esac

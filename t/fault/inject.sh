@@ -44,6 +44,8 @@ killable() {
 enough() {
     killable
     [ ${#some[@]} -eq 0 ] || return 0
+    session_revive && killable || return 1
+    [ ${#some[@]} -eq 0 ] || return 0
     echo "too few are left: the session is started again"
     restart_orderly && killable
 }
@@ -56,7 +58,7 @@ fault_kill() {
     echo "kill the broker of rank $r"
     kill -KILL "${pids[$r]}"
     # Nobody on its host is left to remove its directory.
-    [ "$where" = local ] || abandoned+=("$(dirname "$(dirname "${uris[$r]#local://}")")")
+    [ "$where" != hosts ] || abandoned+=("$(dirname "$(dirname "${uris[$r]#local://}")")")
     session_lose "$r"
 }
 
@@ -77,7 +79,8 @@ fault_return() {
     session_return "${lost[@]}"
 }
 
-# A broker of a host that is asked to end leaves: its node is drained, and the session goes on without it.
+# A broker that is asked to end leaves: its node is drained, and the session goes on without it.  Nobody
+# starts it again.
 fault_leave() {
     local r
     enough || return 1
@@ -85,11 +88,27 @@ fault_leave() {
     r=${some[$drawn]}
     echo "ask the broker of rank $r to end"
     kill -TERM "${pids[$r]}"
-    session_lose "$r"
+    session_lose "$r" left
 }
 
+# In a third of the cases until it is counted as lost.
 fault_stop() {
     local r
+    draw 3
+    if [ "$drawn" = 0 ]; then
+        enough || return 1
+        draw ${#some[@]}
+        r=${some[$drawn]}
+        draw_pause 0 200
+        echo "stop the broker of rank $r until it is lost, and for $drawn s"
+        zombie_begin "$r" || return 1
+        kill -STOP "${pids[$r]}"
+        zombie_lost || return 1
+        sleep "$drawn"
+        kill -CONT "${pids[$r]}"
+        zombie_end
+        return
+    fi
     draw_rank
     r=$drawn
     draw_pause 20 $((r == 0 ? 100 * ROOT_STOPS : 200))
@@ -226,11 +245,12 @@ fault_cut() {
         enough || return 1
         draw ${#some[@]}
         r=${some[$drawn]}
-        echo "cut rank $r off for good"
+        echo "cut rank $r off until it is lost"
+        zombie_begin "$r" || return 1
         link "$r" down
-        session_lose "$r"
-        wait_until 30 up_is || return 1
+        zombie_lost || return 1
         link "$r" up
+        zombie_end
         return
     fi
     draw_rank
@@ -243,29 +263,30 @@ fault_cut() {
 }
 
 # For a while, nothing that others send reaches a host, or nothing that it sends reaches them.  In a
-# third of the cases of a long test, until it is counted as lost.
+# third of the cases until it is counted as lost.
 fault_deaf() {
-    local r way=oifname for_good
+    local r way=oifname what='rank %s is sent'
     draw_rank
     r=$drawn
     draw 2
-    [ "$drawn" = 0 ] || way=iifname
+    [ "$drawn" = 0 ] || way=iifname what='comes from rank %s'
     draw 3
-    for_good=$((drawn == 0))
-    if [ "$for_good$long" = 11 ]; then
+    if [ "$drawn" = 0 ]; then
         enough || return 1
         draw ${#some[@]}
         r=${some[$drawn]}
-        echo "drop what $([ $way = oifname ] || echo 'comes from ')rank $r$([ $way = iifname ] || echo ' is sent') for good"
+        # shellcheck disable=SC2059 # one of the two above
+        echo "drop what $(printf "$what" "$r") until it is lost"
+        zombie_begin "$r" || return 1
         switch_drops "$way \"port$((r + 1))\"" || return 1
-        session_lose "$r"
-        wait_until 30 up_is || return 1
+        zombie_lost || return 1
         switch_drops
+        zombie_end
         return
     fi
     draw_pause 20 200
-    echo "for $drawn s, drop what $([ $way = oifname ] || echo 'comes from ')rank $r$(
-        [ $way = iifname ] || echo ' is sent')"
+    # shellcheck disable=SC2059 # one of the two above
+    echo "for $drawn s, drop what $(printf "$what" "$r")"
     switch_drops "$way \"port$((r + 1))\"" || return 1
     sleep "$drawn"
     switch_drops

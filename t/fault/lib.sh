@@ -3,12 +3,14 @@
 # each broker in a network namespace of its own.
 #
 #     session_new N TOPOLOGY SYNC WHERE OPTION...
-#                                          what the session is to be; WHERE is local or hosts
+#                                          what the session is to be; WHERE is local, restart (the same, with
+#                                          --restart: what fails is started again) or hosts
 #     session_start                        it comes up, as a whole
 #     session_end                          orderly; the exit code in $status
 #     session_crash [PID]                  SIGKILL for all brokers and `flux start` at once, or only for this one
 #                                          of them, without which the others have to end
-#     session_lose RANK                    it is lost; those below it are not
+#     session_lose RANK [left]             it is lost; those below it are not
+#     session_revive                       those that `flux start --restart` starts again are up
 #     session_return RANK...               other brokers of these ranks are started, and join (hosts only)
 #     session_gone                         has every process of it gone?  (and every task)
 #     at RANK COMMAND...                   a client of that broker, for at most a minute; says `hung` in
@@ -25,6 +27,8 @@ uris=()
 starts=()
 returned=0
 silent=() # ranks whose subscribers ended with an earlier broker
+awaited=() # ranks whose next broker is started by `flux start --restart`
+failures=0 # of brokers, in this life
 abandoned=() # directories of brokers that were killed
 # Seconds for which the broker of rank 0 may be stopped.
 ROOT_STOPS=${FAULT_ROOT_STOPS:-2}
@@ -66,11 +70,46 @@ link() { # RANK up|down
 session_lose() {
     local r left=()
     echo "$1" >>gone
+    if [ "$where$#" = restart1 ]; then
+        awaited+=("$1")
+        failures=$((failures + 1))
+    fi
     for r in "${up[@]}"; do
         [ "$r" -eq "$1" ] || left+=("$r")
     done
     up=("${left[@]}")
     say_where
+}
+session_revive() {
+    local r
+    for r in ${awaited[@]+"${awaited[@]}"}; do
+        wait_until 60 is_another "$r" || return 1
+        know "$r" "${uris[0]}" || return 1
+        up+=("$r")
+    done
+    [ ${#awaited[@]} -eq 0 ] || mapfile -t up < <(printf '%s\n' "${up[@]}" | sort -n)
+    awaited=()
+    say_where
+}
+is_another() {
+    local pid
+    pid=$(at 0 "$FLUX" getattr -r "$1" broker.pid) && [ "$pid" != "${pids[$1]}" ]
+}
+# know RANK URI: another broker of this rank has joined the session that has this address.
+know() {
+    silent[$1]=1
+    pids[$1]=$(bounded "$2" "$FLUX" getattr -r "$1" broker.pid) &&
+        uris[$1]=$(bounded "$2" "$FLUX" getattr -r "$1" uri)
+}
+# Has nothing been started again but what was made to fail?
+nobody_else_failed() {
+    local again
+    [ "$where" = restart ] || return 0
+    again=$(grep -c ' is started again in ' "log.$life")
+    [ "$again" -le "$failures" ] || {
+        echo "brokers were started again $again times after $failures failures"
+        return 1
+    }
 }
 # For the load.
 say_where() {
@@ -132,22 +171,23 @@ session_return() {
     wait_until 60 all_up || return 1
     uri=$(cat uri)
     for r in "$@"; do
-        silent[r]=1
-        pids[r]=$(FLUX_URI=$uri "$FLUX" getattr -r "$r" broker.pid) || return 1
-        uris[r]=$(FLUX_URI=$uri "$FLUX" getattr -r "$r" uri) || return 1
+        know "$r" "$uri" || return 1
     done
     mapfile -t up < <(seq 0 $((n - 1)))
     say_where
 }
 
 session_start() {
-    local r uri
+    local r uri again=()
     life=$((life + 1))
-    starts=() pids=() uris=() up=() abandoned=() silent=()
+    starts=() pids=() uris=() up=() abandoned=() silent=() awaited=() failures=0
     rm -f uri end
     mkfifo end
-    if [ "$where" = local ]; then
-        start_one "log.$life" -- --size="$n" --topology="$topology" --statedir="$STATE"
+    if [ "$where" != hosts ]; then
+        [ "$where" = local ] || again=(--restart)
+        # With --verbose it tells each exit code.
+        start_one "log.$life" -- --size="$n" --topology="$topology" --statedir="$STATE" --verbose \
+            ${again[@]+"${again[@]}"}
     else
         for ((r = n - 1; r > 0; r--)); do
             start_rank "$r" "log.$life.$r"
