@@ -368,10 +368,13 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
         return;
     }
     if (h->version != PROTOCOL_VERSION)
-        errmsg_set(&why, "it uses version %d of the protocol, and rank %u uses version %d",
+        errmsg_set(&why,
+                   "it uses version %d of the protocol, and rank %u uses version %d: start the "
+                   "same version of Flux at all ranks",
                    h->version, c->cfg.rank, PROTOCOL_VERSION);
     else if (h->rank != p->rank)
-        errmsg_set(&why, "it claims to be rank %u", h->rank);
+        errmsg_set(&why, "it claims to be rank %u: use the same configuration at all ranks",
+                   h->rank);
     else if (h->size != c->cfg.size || strcmp(h->topology, topology_spec(c->topo)) != 0)
         errmsg_set(&why,
                    "it was started with size %u and topology %.40s, not %u and %.40s: all brokers "
@@ -383,7 +386,7 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
         errmsg_set(&why, c->alone ? "this broker leaves" : "the session is shutting down");
         elsewhere = c->alone;
     } else if (p->up || p->lost || p->gone)
-        errmsg_set(&why, "a rank cannot join twice");
+        errmsg_set(&why, "a rank cannot join twice: stop one of its two brokers");
     else if (late && !late_accepts(c, p, &why))
         elsewhere = true;
     else if (h->guest && !expected)

@@ -128,8 +128,10 @@ START_TEST(hello_refused)
     } bad[] = {
         {"{\"rank\":1,\"size\":4,\"topology\":\"flat\",\"version\":1}", "size 4"},
         {"{\"rank\":1,\"size\":3,\"topology\":\"chain\",\"version\":1}", "topology chain"},
-        {"{\"rank\":2,\"size\":3,\"topology\":\"flat\",\"version\":1}", "claims to be rank 2"},
-        {"{\"rank\":1,\"size\":3,\"topology\":\"flat\",\"version\":9}", "version 9"},
+        {"{\"rank\":2,\"size\":3,\"topology\":\"flat\",\"version\":1}",
+         "claims to be rank 2: use the same configuration"},
+        {"{\"rank\":1,\"size\":3,\"topology\":\"flat\",\"version\":9}",
+         "uses version 1: start the same version of Flux"},
     };
 
     for (size_t i = 0; i < 4; i++) {

@@ -108,24 +108,35 @@ static struct ulink_peer *identify(ulink_t *l, const flux_msg_t *msg, errmsg_t *
     ring = strcmp(hello.plane, "ring") == 0;
     if (hello.version == ULINK_VERSION && strcmp(hello.plane, "tree") == 0 && is_below(l, &hello)) {
         if (!(p = adopt(l, hello.rank)))
-            errmsg_set(err, "rank %u is not taken over here", hello.rank);
+            errmsg_set(err,
+                       "rank %u is not taken over here: if another broker of this rank runs, stop "
+                       "one of the two",
+                       hello.rank);
         json_decref(owner);
         return p;
     }
     if (hello.version != ULINK_VERSION)
-        errmsg_set(err, "its version of the protocol is %d, here it is %d", hello.version,
-                   ULINK_VERSION);
+        errmsg_set(err,
+                   "its version of the protocol is %d, here it is %d: start the same version of "
+                   "Flux at all ranks",
+                   hello.version, ULINK_VERSION);
     else if ((!ring && strcmp(hello.plane, "tree") != 0) ||
              !(p = ulink_inbound(l, ring ? CORE_RING : CORE_TREE, hello.rank)) || !p->allowed ||
              (l->key[0] && !p->key[0])) /* it was adopted by its ticket */
-        errmsg_set(err, "rank %u is not a neighbor that is expected here", hello.rank);
+        errmsg_set(err,
+                   "rank %u is not a neighbor that is expected here: use the same configuration at "
+                   "all ranks",
+                   hello.rank);
     else if (!p->key[0] != !hello.key[0])
         errmsg_set(err, "it uses %s (curve), and this broker %s: use the same configuration",
                    hello.key[0] ? "keys" : "no keys", p->key[0] ? "does" : "does not");
     else if (!ulink_same_key(p->key, hello.key))
-        errmsg_set(err, "the key is not that of rank %u", hello.rank);
+        errmsg_set(err,
+                   "the key is not that of rank %u: start it with the key of its own rank "
+                   "(session.keyfile)",
+                   hello.rank);
     else if (p->state == ULINK_UP && !core_peer_stale(l->core, p->plane, p->rank))
-        errmsg_set(err, "rank %u is connected already", hello.rank);
+        errmsg_set(err, "rank %u is connected already: stop one of its two brokers", hello.rank);
     else if (l->claim && !l->claim(l->claim_arg, p->plane, p->rank))
         errmsg_set(err, "another link carries rank %u", hello.rank);
     else {

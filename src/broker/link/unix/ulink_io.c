@@ -491,7 +491,7 @@ static void refused(struct ulink_peer *p, const flux_msg_t *msg)
     json_t *owner = ulink_word_decode(ULINK_REFUSED, msg, &in, &err);
     char why[sizeof(p->why)];
 
-    snprintf(why, sizeof(why), "it refused the connection: %.80s", owner ? in.reason : err.text);
+    snprintf(why, sizeof(why), "it refused the connection: %.150s", owner ? in.reason : err.text);
     linklog(&p->l->log, LOG_ERR, "rank %u: %s", p->rank, why);
     ulink_peer_fail(p, why);
     json_decref(owner);

@@ -75,7 +75,7 @@ struct ulink_peer {
 
     struct list_node unread;     /* in ulink.unread: it has more messages than one pass handles */
     struct list_node unreported; /* in ulink.unreported: its loss is to be reported to the core */
-    char why[128];
+    char why[192];
 };
 
 /* A connection whose peer is not known yet. */

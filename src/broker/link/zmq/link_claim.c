@@ -74,7 +74,31 @@ static bool claimed(const struct link_peer *p)
     return !p->l->claim || p->l->claim(p->l->claim_arg, p->plane, p->rank);
 }
 
-/* Refuse the sender: log the reason, send it to the sender, and cut the connection off. */
+/* --- refusals --- */
+
+/* A word has too little room for advice, so each end adds it to what it logs. */
+const char *link_refusal_advice(const char *why)
+{
+    static const struct {
+        const char *why;
+        const char *advice;
+    } known[] = {
+        {LINK_WHY_VERSION, "start the same version of Flux at all ranks"},
+        {LINK_WHY_NO_BROKER, "let only brokers of this session connect to this address"},
+        {LINK_WHY_NO_NEIGHBOR, "use the same configuration at all ranks"},
+        {LINK_WHY_KEY, "start it with the key of its own rank (session.keyfile)"},
+        {LINK_WHY_TAKEN, "stop one of the two brokers of this rank"},
+    };
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        if (strcmp(why, known[i].why) == 0)
+            return known[i].advice;
+    }
+    return "see the messages of the other one";
+}
+
+/* Refuse the sender: log the reason and what to do, send the reason to the sender, and cut the
+ * connection off. */
 static void turn_away(link_t *l, zmq_msg_t *id, zmq_msg_t *frame, const char *why, const char *fmt,
                       ...) __attribute__((format(printf, 5, 6)));
 
@@ -89,8 +113,8 @@ static void turn_away(link_t *l, zmq_msg_t *id, zmq_msg_t *frame, const char *wh
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     l->stats.misclaimed++;
-    linklog(&l->log, LOG_ERR, "refused a broker at %s: %s", link_gate_address(l, SRC_IN, frame),
-            text);
+    linklog(&l->log, LOG_ERR, "refused a broker at %s: %s: %s", link_gate_address(l, SRC_IN, frame),
+            text, link_refusal_advice(why));
     snprintf(word, sizeof(word), LINK_WORD_REFUSED "%s", why);
     if (zmq_send(sock, zmq_msg_data(id), zmq_msg_size(id), ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0)
         zmq_send(sock, word, strlen(word), ZMQ_DONTWAIT);
@@ -180,27 +204,26 @@ struct link_peer *link_identify(link_t *l, zmq_msg_t *id, zmq_msg_t *frame)
     uint32_t rank;
 
     if (!link_parse_id(zmq_msg_data(id), zmq_msg_size(id), &plane, &rank, &at)) {
-        turn_away(l, id, frame, "it is not a broker", "it does not identify itself as a broker");
+        turn_away(l, id, frame, LINK_WHY_NO_BROKER, "it does not identify itself as a broker");
         return NULL;
     }
     if (drop_outdated(l, link_inbound(l, plane, rank), at))
         return NULL;
     if (!(p = expect(l, plane, rank, at, frame))) {
-        turn_away(l, id, frame, "not a neighbor",
+        turn_away(l, id, frame, LINK_WHY_NO_NEIGHBOR,
                   "it claims to be rank %u, which is not a neighbor of rank %u, and is not "
                   "taken over",
                   rank, l->rank);
     } else if (!claim_ok(p, frame)) {
-        turn_away(l, id, frame, "the key belongs to another rank",
+        turn_away(l, id, frame, LINK_WHY_KEY,
                   "it claims to be rank %u but has the key of another rank", rank);
         p = NULL;
     } else if (is_taken(p, at)) {
-        turn_away(l, id, frame, "the rank is connected",
+        turn_away(l, id, frame, LINK_WHY_TAKEN,
                   "it is rank %u, which has another connection to this broker", rank);
         p = NULL;
     } else if (!p->named && !claimed(p)) {
-        turn_away(l, id, frame, "the rank is connected",
-                  "it is rank %u, which another link carries", rank);
+        turn_away(l, id, frame, LINK_WHY_TAKEN, "it is rank %u, which another link carries", rank);
         p = NULL;
     } else {
         enter(p, at);
@@ -249,7 +272,7 @@ bool link_parse_subscription(const void *frame, size_t len, uint32_t *rank, stru
  * not name the child that it came from. */
 void link_take_subscription(link_t *l, zmq_msg_t *frame)
 {
-    const char *why = NULL;
+    const char *why = LINK_WHY_TAKEN, *claim = NULL;
     struct link_attempt at;
     struct link_peer *p;
     uint32_t rank;
@@ -258,18 +281,20 @@ void link_take_subscription(link_t *l, zmq_msg_t *frame)
         return;
     if (drop_outdated(l, link_inbound(l, CORE_TREE, rank), at))
         return;
-    if (!(p = expect(l, CORE_TREE, rank, at, frame)))
-        why = "that is not a child of this broker, and is not taken over";
-    else if (!claim_ok(p, frame))
-        why = "has the key of another rank";
-    else if (is_taken(p, at) || (same_attempt(p, at) && p->connected))
-        why = "that has an event connection already";
+    if (!(p = expect(l, CORE_TREE, rank, at, frame))) {
+        claim = "that is not a child of this broker, and is not taken over";
+        why = LINK_WHY_NO_NEIGHBOR;
+    } else if (!claim_ok(p, frame)) {
+        claim = "has the key of another rank";
+        why = LINK_WHY_KEY;
+    } else if (is_taken(p, at) || (same_attempt(p, at) && p->connected))
+        claim = "that has an event connection already";
     else if (!claimed(p))
-        why = "that is carried by another link";
-    if (why) {
+        claim = "that is carried by another link";
+    if (claim) {
         l->stats.misclaimed++;
-        linklog(&l->log, LOG_ERR, "refused a broker at %s: it claims to be rank %u but %s",
-                link_gate_address(l, SRC_PUB, frame), rank, why);
+        linklog(&l->log, LOG_ERR, "refused a broker at %s: it claims to be rank %u but %s: %s",
+                link_gate_address(l, SRC_PUB, frame), rank, claim, link_refusal_advice(why));
         link_gate_reject(l, SRC_PUB, frame);
         return;
     }

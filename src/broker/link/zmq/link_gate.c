@@ -266,10 +266,13 @@ static const char *failure_text(const link_t *l, uint16_t event, uint32_t value)
         return NULL; /* zap.c has reported the key */
     if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL) {
         if (value == ZMQ_PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC)
-            return "it expects a different public key of this broker";
+            return "it expects a different public key of this broker: use the same keys at all "
+                   "ranks (session.keyfile)";
         if (value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
-            return l->curve ? "it does not use CURVE, which this broker requires (session.curve)"
-                            : "it uses CURVE, and this broker does not (session.curve)";
+            return l->curve ? "it does not use CURVE, which this broker requires: use the same "
+                              "session.curve at all ranks"
+                            : "it uses CURVE, and this broker does not: use the same session.curve "
+                              "at all ranks";
         return "it does not speak the protocol of brokers";
     }
     return "it did not complete the handshake";

@@ -527,9 +527,9 @@ static void refuse_version(struct link_peer *p, const char *data)
     errmsg_t err = {""};
 
     (void)flux_msg_frame_size(data, 2, &err);
-    linklog(&p->l->log, LOG_ERR, "rank %u is refused: %s; start the same version at all ranks",
-            p->rank, err.text);
-    link_send_word(p, LINK_WORD_REFUSED "another version of Flux");
+    linklog(&p->l->log, LOG_ERR, "rank %u is refused: %s: %s", p->rank, err.text,
+            link_refusal_advice(LINK_WHY_VERSION));
+    link_send_word(p, LINK_WORD_REFUSED LINK_WHY_VERSION);
     link_peer_fail(p, "it is another version of Flux");
 }
 
@@ -554,10 +554,12 @@ static void take_frame(struct link_peer *p, int fd, const char *data, size_t len
     } else if (len == strlen(LINK_WORD_CUT) && memcmp(data, LINK_WORD_CUT, len) == 0) {
         link_peer_fail(p, "it cut the connection");
     } else if (len > refused && memcmp(data, LINK_WORD_REFUSED, refused) == 0 && p->outbound) {
-        snprintf(why, sizeof(why), "it refused this broker: %.*s", (int)(len - refused),
-                 data + refused);
-        linklog(&p->l->log, LOG_ERR, "rank %u at %s refused this broker: %.*s", p->rank,
-                p->source->uri, (int)(len - refused), data + refused);
+        char word[LINK_WORD_MAX + 1];
+
+        snprintf(word, sizeof(word), "%.*s", (int)(len - refused), data + refused);
+        snprintf(why, sizeof(why), "it refused this broker: %s", word);
+        linklog(&p->l->log, LOG_ERR, "rank %u at %s refused this broker: %s: %s", p->rank,
+                p->source->uri, word, link_refusal_advice(word));
         link_peer_fail(p, why);
     } else if (len > 0) {
         p->l->stats.malformed++;

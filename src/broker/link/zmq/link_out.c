@@ -401,8 +401,10 @@ static const char *protocol_failure(const link_t *l, uint32_t value)
 {
     if (value != ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
         return "does not answer as the broker with the expected public key would";
-    return l->curve ? "does not use CURVE, which this broker requires (session.curve)"
-                    : "uses CURVE, and this broker does not (session.curve)";
+    return l->curve
+               ? "does not use CURVE, which this broker requires: use the same session.curve at "
+                 "all ranks"
+               : "uses CURVE, and this broker does not: use the same session.curve at all ranks";
 }
 
 void link_drain_monitor(struct link_source *src)
@@ -428,7 +430,9 @@ void link_drain_monitor(struct link_source *src)
             link_send_word(p, "");
             break;
         case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
-            linklog(&p->l->log, LOG_ERR, "rank %u at %s refused this broker's public key, %s",
+            linklog(&p->l->log, LOG_ERR,
+                    "rank %u at %s refused this broker's public key, %s: start it with the key of "
+                    "its own rank (session.keyfile)",
                     p->rank, p->source->uri, p->l->public_key);
             link_peer_fail(p, "it refused this broker's key");
             break;
@@ -440,10 +444,13 @@ void link_drain_monitor(struct link_source *src)
             tell_trying(p, protocol_failure(p->l, value));
             break;
         case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
-            tell_trying(p, p->l->curve ? "ended the connection during the handshake; its public "
-                                         "key may not be the expected one"
-                                       : "ended the connection during the handshake; it may use "
-                                         "CURVE, and this broker does not (session.curve)");
+            tell_trying(
+                p,
+                p->l->curve
+                    ? "ended the connection during the handshake; its public "
+                      "key may not be the expected one"
+                    : "ended the connection during the handshake; it may use "
+                      "CURVE, and this broker does not: use the same session.curve at all ranks");
             break;
         case ZMQ_EVENT_DISCONNECTED:
             if (p->handshaken)

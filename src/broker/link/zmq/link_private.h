@@ -25,7 +25,12 @@
 #define LINK_ID_SIZE (LINK_ID_NAME + sizeof(struct link_attempt))
 #define LINK_WORD_MAX 39 /* shorter than a message header: a control word */
 #define LINK_WORD_CUT "cut"
-#define LINK_WORD_REFUSED "refused: " /* followed by the reason */
+#define LINK_WORD_REFUSED "refused: " /* followed by the reason: */
+#define LINK_WHY_VERSION "another version of Flux"
+#define LINK_WHY_NO_BROKER "it is not a broker"
+#define LINK_WHY_NO_NEIGHBOR "not a neighbor"
+#define LINK_WHY_KEY "the key is of another rank"
+#define LINK_WHY_TAKEN "the rank is connected"
 #define LINK_KEY_SIZE (ZAP_KEY_SIZE + 1)
 
 /* One attempt of a broker to connect to a neighbor, which has one or two connections. */
@@ -229,6 +234,8 @@ bool link_parse_subscription(const void *frame, size_t len, uint32_t *rank,
                              struct link_attempt *at);
 /* Return the peer that has sent this frame, or NULL after refusing it. */
 struct link_peer *link_identify(link_t *l, zmq_msg_t *id, zmq_msg_t *frame);
+/* Return what to do about a broker that is refused for this reason. */
+const char *link_refusal_advice(const char *why);
 /* Take a subscription: to all events, or to the topic by which a child shows that it gets them. */
 void link_take_subscription(link_t *l, zmq_msg_t *frame);
 

@@ -124,7 +124,7 @@ static bool frame_is(zmq_msg_t *frame, const char *text)
 
 static void say_refused(zap_t *z, zmq_msg_t *address, const char *why, double now)
 {
-    char text[320];
+    char text[448];
     int len = (int)zmq_msg_size(address);
 
     if (!z->cb.log || !linkpace_may(&z->pace, now, LOG_PERIOD, LOG_MAX))
@@ -172,19 +172,23 @@ static void answer(zap_t *z, zmq_msg_t *frames, const char *code, const char *te
 static void decide(zap_t *z, zmq_msg_t *frames, int count, double now)
 {
     const char *user = NULL, *why = NULL;
-    char text[128] = "", key[ZAP_KEY_SIZE + 1];
+    char text[256] = "", key[ZAP_KEY_SIZE + 1];
 
     if (count <= F_REQUEST || zmq_msg_size(&frames[F_EMPTY]) != 0)
         return;
     if (count != F_COUNT || !frame_is(&frames[F_VERSION], "1.0") ||
         !frame_is(&frames[F_MECHANISM], "CURVE") || zmq_msg_size(&frames[F_KEY]) != KEY_BYTES)
-        why = "it does not use CURVE, which this broker requires";
+        why = "it does not use CURVE, which this broker requires: use the same configuration at "
+              "all ranks";
     else if (!(user = hmap_get(z->keys, zmq_msg_data(&frames[F_KEY]))) &&
              zmq_z85_encode(key, zmq_msg_data(&frames[F_KEY]), KEY_BYTES)) {
         if (z->cb.known && z->cb.known(z->arg, key))
             user = key;
         else
-            snprintf(text, sizeof(text), "its public key, %s, is not that of a neighbor", key);
+            snprintf(text, sizeof(text),
+                     "its public key, %s, is not that of a neighbor: start it with the key of its "
+                     "own rank (session.keyfile)",
+                     key);
     }
     if (!why && !user)
         why = text;

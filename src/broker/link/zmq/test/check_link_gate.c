@@ -107,7 +107,7 @@ START_TEST(test_other_version)
     ck_assert_ptr_nonnull(strstr(node[0].log, "rank 1 is refused: the message format is 1"));
     run_for(0.1);
     ck_assert_int_gt(zmq_recv(s, word, sizeof(word) - 1, 0), 0);
-    ck_assert_str_eq(word, LINK_WORD_REFUSED "another version of Flux");
+    ck_assert_str_eq(word, LINK_WORD_REFUSED LINK_WHY_VERSION);
     zmq_close(s);
     zmq_ctx_term(ctx);
     flux_msg_destroy(msg);
@@ -464,8 +464,9 @@ START_TEST(test_name_taken)
     zmq_close(t);
     connect_to_parent(1, node[0].key.pub);
     ck_assert(run_until(&node[1].core.lost[CORE_TREE][0], 1, PATIENCE));
-    ck_assert_msg(strstr(node[1].log, "refused this broker: the rank is connected") != NULL, "%s",
-                  node[1].log);
+    ck_assert_msg(strstr(node[1].log,
+                         "refused this broker: the rank is connected: stop one of the two") != NULL,
+                  "%s", node[1].log);
     run_for(0.3);
     ck_assert_uint_eq(node[0].core.lost[CORE_TREE][1], 0);
     zmq_close(s);
@@ -478,7 +479,7 @@ START_TEST(test_name_taken)
     ck_assert(run_until(&node[0].core.lost[CORE_TREE][1], 2, PATIENCE));
     s = intruder(ctx, node[2].key.pub, node[2].key.sec, "T\0\0\0\1afourth1", LINK_ID_SIZE);
     zmq_send(s, "", 0, 0);
-    refused_for(s, "the key belongs to another");
+    refused_for(s, LINK_WHY_KEY);
     ck_assert_uint_eq(node[0].core.back[CORE_TREE][1], 1);
     ck_assert_uint_ge(link_of(0)->stats.misclaimed, 2);
     zmq_close(s);
