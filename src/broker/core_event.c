@@ -535,8 +535,12 @@ void event_replay(core_t *c, struct peer *child, uint64_t from)
             return;
         from = first;
     }
-    if (from <= l->last && eventlog_each(l->past, from - first, replay_one, &r) < 0)
+    if (from <= l->last && eventlog_each(l->past, from - first, replay_one, &r) < 0) {
+        if (errno == ENOMEM)
+            core_log(c, LOG_ERR, "rank %u is out of memory to send rank %u the events it missed",
+                     c->cfg.rank, child->rank);
         return;
+    }
     overlay_send(c, child, &control_down[CONTROL_REPLAYED], &n);
 }
 

@@ -86,6 +86,7 @@
  * connect to it within heal_timeout serves its subtree until orphan_timeout (core_overlay.c).
  */
 #include "config.h"
+#include <errno.h>
 #include <stdlib.h>
 
 #include "control_wire.h"
@@ -428,8 +429,9 @@ bool heal_child_lost(core_t *c, struct peer *p, enum rank_state how, const char 
     idset_t *dead = heal_now(c) ? heal_subtree(c, p->rank) : NULL;
     idset_t *wait = dead ? idset_intersect(dead, c->up) : NULL;
     bool lives = how == RANK_LOST && (p->fresh || third_lives(c, p));
-    bool heals = wait && (lives || idset_clear(wait, p->rank) == 0) && !idset_empty(wait) &&
-                 idset_subtract(dead, wait) == 0;
+    bool known =
+        wait && (lives || idset_clear(wait, p->rank) == 0) && idset_subtract(dead, wait) == 0;
+    bool heals = known && !idset_empty(wait);
     /* One that connects, and is lost again before its hello, does not make those below it wait
      * longer. */
     bool more = heals && (!c->pending || !idset_subset(wait, c->pending));
@@ -438,7 +440,11 @@ bool heal_child_lost(core_t *c, struct peer *p, enum rank_state how, const char 
         c->pending = wait;
         wait = NULL;
     } else if (heals && idset_add(c->pending, wait) < 0)
-        heals = false;
+        heals = known = false;
+    if (!known && heal_now(c))
+        core_log(c, LOG_ERR,
+                 "rank %u is out of memory to wait for the ranks below rank %u, which are lost",
+                 c->cfg.rank, p->rank);
     INVARIANT(4, !c->pending || idset_subset(c->pending, c->up));
     if (more)
         flux_timer_start(c->pending_timer, c->cfg.heal_timeout, 0.);
@@ -642,12 +648,18 @@ static void pending_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *
 
 bool heal_accepts(core_t *c, struct peer *p, const struct control_hello *h, errmsg_t *why)
 {
-    idset_t *below = idset_parse(h->below, NULL);
-    bool own = below && idset_test(below, p->rank) && heal_may_report(c, p->rank, below, true);
     uint32_t known = census_incarnation(c, p->rank);
+    idset_t *below;
+    bool own, memory;
 
+    errno = 0;
+    below = idset_parse(h->below, NULL);
+    own = below && idset_test(below, p->rank) && heal_may_report(c, p->rank, below, true);
+    memory = own || errno != ENOMEM;
     idset_destroy(below);
-    if (!heal_now(c))
+    if (!memory)
+        errmsg_set(why, "rank %u is out of memory for the ranks below it", c->cfg.rank);
+    else if (!heal_now(c))
         errmsg_set(why, "rank %u takes over no subtree now", c->cfg.rank);
     else if (!own)
         errmsg_set(why, "it has named ranks that are not in its subtree");

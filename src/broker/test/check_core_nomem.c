@@ -1,7 +1,9 @@
 /* check_core_nomem.c - brokers without memory while a tree heals: each allocation of the core fails
- * once, in a run of its own.  What was lost may then be known to some brokers only, which is what
- * the reserve of a broker prevents (reserve.c); but requests are answered, events come in order,
- * nothing is leaked, and the session goes on. */
+ * once, in a run of its own, while a broker dies, while a parent with too many children spreads
+ * them, and while a broker leaves.  What was lost may then be known to some brokers only, which is
+ * what the reserve of a broker prevents (reserve.c); but a broker runs, or one has said that it is
+ * out of memory; requests are answered, no event comes again or is missing unless its subscriber
+ * was told, nothing is leaked, and the session goes on. */
 #include "config.h"
 
 #include <jansson.h>
@@ -72,54 +74,111 @@ static void expect_service(struct cluster *cl, unsigned k)
     remove_parties(cl, m, c);
 }
 
-/* The events that a subscriber has got are consecutive, up to the last one or to one that says that
- * some are lost. */
-static void expect_events(const struct party *s, unsigned k)
+static bool out_of_memory(const struct cluster *cl)
 {
-    uint64_t last = 0;
+    for (uint32_t r = 0; r < SIZE; r++) {
+        if (strstr(cl->nodes[r].log, "out of memory"))
+            return true;
+    }
+    return false;
+}
+
+/* All brokers run but the one that was to end, or one has said why not.  Those that have ended are
+ * gone. */
+static void expect_states(struct cluster *cl, uint32_t ends, unsigned k)
+{
+    for (uint32_t r = 0; r < SIZE; r++) {
+        struct node *nd = &cl->nodes[r];
+        enum core_state state = core_state(nd->core);
+
+        if (nd->dead || state == CORE_RUN)
+            continue;
+        ck_assert_msg(r == ends || out_of_memory(cl),
+                      "allocation %u: rank %u: %s: %s--- of rank 0: %s", k, r,
+                      core_state_name(state), nd->log, cl->nodes[0].log);
+        if (state == CORE_EXIT)
+            cl_kill(cl, r);
+    }
+    cl_sleep(cl, 3. * TIMEOUT);
+}
+
+/* The events that a subscriber has got are consecutive, but for those that are lost, as it was
+ * told.  It has the last one, unless a broker was out of memory. */
+static void expect_events(struct cluster *cl, const struct party *s, unsigned k)
+{
+    unsigned long long last = 0, from, to;
 
     for (size_t i = 0; i < s->n; i++) {
         const flux_msg_t *msg = s->kept[i];
 
         if (flux_msg_type(msg) != FLUX_MSG_EVENT)
             continue;
-        if (strcmp(flux_msg_topic(msg), "event.lost") == 0) {
-            last = 0;
-            continue;
-        }
-        ck_assert_msg(last == 0 || flux_msg_seq(msg) > last, "allocation %u: an event comes again",
-                      k);
-        last = flux_msg_seq(msg);
+        from = to = flux_msg_seq(msg);
+        if (strcmp(flux_msg_topic(msg), "event.lost") == 0)
+            ck_assert_int_eq(sscanf(flux_msg_json(msg), "{\"from\":%llu,\"to\":%llu}", &from, &to),
+                             2);
+        ck_assert_msg(last == 0 || from == last + 1, "allocation %u: event %llu comes after %llu",
+                      k, from, last);
+        last = to;
     }
+    ck_assert_msg(last == core_event_seq(cl->nodes[0].core) || out_of_memory(cl),
+                  "allocation %u: event %llu is the last one", k, last);
 }
 
-/* Returns whether the allocation was reached. */
-static bool heal_without(unsigned k)
+static void die(struct cluster *cl)
 {
-    struct cluster *cl = cl_up(SIZE, "kary:2");
-    struct party *s = client(cl, 3);
+    cl_kill(cl, 1);
+    cl_sleep(cl, 1.);
+}
+
+static void leave(struct cluster *cl)
+{
+    core_leave(cl->nodes[2].core, 0, "enough");
+    cl_sleep(cl, 1.);
+}
+
+/* What brokers do while an allocation fails. */
+static const struct change {
+    uint32_t fanout_max;
+    uint32_t ends; /* this rank */
+    void (*happens)(struct cluster *cl);
+} changes[] = {{0, 1, die}, {2, 1, die}, {0, 2, leave}};
+
+/* Returns whether the allocation was reached. */
+static bool change_without(const struct change *ch, unsigned k)
+{
+    struct cluster *cl;
+    struct party *s;
     bool reached;
 
+    cl_fanout_max = ch->fanout_max;
+    cl = cl_up(SIZE, "kary:2");
+    s = client(cl, 3);
     ask_flags(s, "event.subscribe", FLUX_NODEID_ANY, 0, "{\"prefix\":\"\"}");
+    publish(cl);
+    cl_pump(cl);
 
     fail_at = k;
-    cl_kill(cl, 1);
-    cl_sleep(cl, 0.1);
+    ch->happens(cl);
     reached = stop_failing() == 0;
     cl_sleep(cl, 3. * TIMEOUT);
+    expect_states(cl, ch->ends, k);
     expect_service(cl, k);
-    expect_events(s, k);
+    publish(cl);
+    cl_sleep(cl, TIMEOUT);
+    if (!cl->nodes[3].dead)
+        expect_events(cl, s, k);
     cl_free(cl);
     return reached;
 }
 
-START_TEST(heal)
+START_TEST(change)
 {
     unsigned k = 1;
 
-    while (heal_without(k))
+    while (change_without(&changes[_i], k))
         k++;
-    ck_assert_uint_gt(k, 50);
+    ck_assert_uint_gt(k, 300);
 }
 END_TEST
 
@@ -128,7 +187,7 @@ int main(void)
     TCase *tc = tcase_create("memory");
 
     tcase_add_checked_fixture(tc, setup, NULL);
-    tcase_set_timeout(tc, 60.);
-    tcase_add_test(tc, heal);
+    tcase_set_timeout(tc, 180.);
+    tcase_add_loop_test(tc, change, 0, sizeof(changes) / sizeof(changes[0]));
     return run_case("core_nomem", tc);
 }
