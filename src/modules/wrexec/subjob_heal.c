@@ -43,7 +43,8 @@
  *  4. A launch names all ranks of the child's part.  The child gives up the others, and an orphan
  *     launches nothing: another instance may have these ranks.
  *  5. An orphan ends only if rank 0 does not know the job (wrexec.known), or if its parent has
- *     ended the stream on purpose.
+ *     ended the stream on purpose.  It is not launched again after that, although others may not
+ *     have heard yet that the job is over (OVER).
  *
  * Failure: if an edge breaks although no rank on it was declared lost, it is opened again after a
  * while.  Without memory for a launch to be kept, the nodes below a dead broker are lost, too.
@@ -61,6 +62,7 @@
 #include "libutil/le.h"
 
 #define ORPHAN_ASK 5. /* seconds */
+#define UNKNOWN_MAX 8192
 
 /* The environment of a launch.  Jobs that were submitted together have the same. */
 struct envblob {
@@ -604,6 +606,48 @@ void subjob_all_parent_lost(struct ctx *ctx, const uplink_t *u, bool on_purpose)
     }
 }
 
+/* --- jobs that are over --- */
+
+bool subjob_is_unknown(const struct ctx *ctx, uint64_t id, uint64_t nonce)
+{
+    for (int i = 0; i < 2; i++) {
+        const uint64_t *n = ctx->unknown[i] ? hmap_get_u64(ctx->unknown[i], id) : NULL;
+
+        if (n && *n == nonce)
+            return true;
+    }
+    return false;
+}
+
+void subjob_unknown_free(struct ctx *ctx)
+{
+    for (int i = 0; i < 2; i++) {
+        hmap_destroy(ctx->unknown[i]);
+        ctx->unknown[i] = NULL;
+    }
+}
+
+/* Instances that do not know yet that the job is over must not start its tasks again. */
+static int note_unknown(struct ctx *ctx, uint64_t id, uint64_t nonce)
+{
+    uint64_t *n;
+
+    if (ctx->unknown[0] && hmap_count(ctx->unknown[0]) >= UNKNOWN_MAX) {
+        hmap_destroy(ctx->unknown[1]);
+        ctx->unknown[1] = ctx->unknown[0];
+        ctx->unknown[0] = NULL;
+    }
+    if ((!ctx->unknown[0] && !(ctx->unknown[0] = hmap_create_u64(free))) ||
+        !(n = malloc(sizeof(*n))))
+        return -1;
+    *n = nonce;
+    if (hmap_put_u64(ctx->unknown[0], id, n) < 0) {
+        free(n);
+        return -1;
+    }
+    return 0;
+}
+
 static void known_cb(flux_future_t *f, void *arg)
 {
     struct ctx *ctx = arg;
@@ -618,7 +662,8 @@ static void known_cb(flux_future_t *f, void *arg)
     for (size_t n = p ? len / WREXEC_KNOWN_SIZE : 0; n > 0; n--, p += WREXEC_KNOWN_SIZE) {
         struct subjob *j = hmap_get_u64(ctx->jobs, le_get64(p));
 
-        if (j && !j->rj && !j->up && j->nonce == le_get64(p + 8))
+        if (j && !j->rj && !j->up && j->nonce == le_get64(p + 8) &&
+            note_unknown(ctx, j->id, j->nonce) == 0) /* or the next time */
             subjob_abandon(j);
     }
     flux_future_destroy(f);

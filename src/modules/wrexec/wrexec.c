@@ -223,6 +223,8 @@ static void up_frame(void *arg, uplink_t *u, const struct wire_frame *f)
             refuse(u, f->job, l.round, err.text);
         else if (j && j->nonce == l.nonce && !j->rj)
             launch_again(j, u, &l);
+        else if (!j && subjob_is_unknown(ctx, f->job, l.nonce))
+            ; /* the sender is about to learn, too, that it is over */
         else if (launch(ctx, u, f, &l, &err) < 0)
             refuse(u, f->job, l.round, err.text);
     } else if (j && j->up == u) {
@@ -488,6 +490,7 @@ static void wrexec_fini(flux_t *h, void *arg)
     session_destroy(ctx->session);
     names_destroy(ctx->names);
     hmap_destroy(ctx->jobs);
+    subjob_unknown_free(ctx);
     ends_destroy(ctx->ends);
     settings_destroy(ctx->settings);
     flux_watcher_destroy(ctx->reaper);

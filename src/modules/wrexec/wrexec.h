@@ -45,6 +45,8 @@ struct ctx {
     struct envblob *env;     /* environment of the last launch that is kept */
     flux_watcher_t *orphans; /* asks rank 0 for jobs that have lost their parent */
     flux_future_t *known_f;
+    hmap_t
+        *unknown[2]; /* jobs that rank 0 has said to be over: id -> nonce; newer ones, older ones */
     launchlink_t *exec;
     ends_t *ends;
     hmap_t *jobs;        /* id -> struct subjob */
@@ -229,6 +231,9 @@ void subjob_all_ranks_lost(struct ctx *ctx, const idset_t *ranks);
 void subjob_all_edge_lost(struct ctx *ctx, struct edge *e, int errnum, const char *why);
 void subjob_all_edge_again(struct edge *e);
 void subjob_all_parent_lost(struct ctx *ctx, const uplink_t *u, bool on_purpose);
+/* Has rank 0 said that this job is over? */
+bool subjob_is_unknown(const struct ctx *ctx, uint64_t id, uint64_t nonce);
+void subjob_unknown_free(struct ctx *ctx);
 /* Ask rank 0 for the jobs that have no parent; answer at rank 0. */
 void subjob_all_orphans(struct ctx *ctx);
 void subjob_all_known(struct ctx *ctx, const flux_msg_t *req);
