@@ -35,7 +35,8 @@ struct bed {
     char frames[8192]; /* types of frames for the child, "LAUNCH KILL " */
     char told[4096];   /* ends reported to the job module */
     size_t raised;     /* messages about jobs to the job module */
-    size_t output;     /* bytes of output to the client that listens */
+    size_t output;     /* bytes of output to the client that listens ... */
+    char first[64];    /* ... and the first one of each record */
     size_t notices;
     size_t refused;   /* EAGAIN responses to requests about names */
     size_t responses; /* responses to wrexec.launch and wrexec.kill */
@@ -122,6 +123,16 @@ static inline void take_down(struct bed *b, const flux_msg_t *msg)
     }
 }
 
+static inline void take_output(struct bed *b, const void *data, size_t len)
+{
+    size_t n = strlen(b->first);
+    struct wire_record rec;
+
+    b->output += len;
+    while (n + 1 < sizeof(b->first) && exec_wire_record_next(&data, &len, &rec) > 0)
+        b->first[n++] = rec.len > 0 ? (char)rec.data[0] : '\0';
+}
+
 static inline void take_response(struct bed *b, const flux_msg_t *msg)
 {
     size_t len;
@@ -137,7 +148,7 @@ static inline void take_response(struct bed *b, const flux_msg_t *msg)
         snprintf(b->told + strlen(b->told), sizeof(b->told) - strlen(b->told), "%.*s\n", (int)len,
                  (const char *)data);
     else if (flux_msg_has_flag(msg, FLUX_MSGF_RAW))
-        b->output += len;
+        take_output(b, data, len);
     else if (strcmp(flux_msg_topic(msg), "wrexec.launch") == 0 ||
              strcmp(flux_msg_topic(msg), "wrexec.kill") == 0)
         b->responses++;
