@@ -1,5 +1,6 @@
 /* check_core_overlay.c - joining, being ready, losing neighbors and shutting down. */
 #include "config.h"
+#include <malloc.h>
 
 #include "cluster.h"
 #include "libidset/idset.h"
@@ -159,6 +160,33 @@ START_TEST(hello_twice)
             "{\"rank\":1,\"size\":3,\"topology\":\"flat\",\"version\":1}");
     cl_pump(cl);
     ck_assert_ptr_nonnull(strstr(cl->nodes[0].log, "a rank cannot join twice"));
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(core_state(cl->nodes[i].core), CORE_RUN);
+    cl_free(cl);
+}
+END_TEST
+
+/* A broker that tries to join repeatedly, and is refused, costs no memory. */
+START_TEST(hello_for_ever)
+{
+    static const char *const bad[] = {
+        "{\"rank\":1,\"size\":3,\"topology\":\"flat\",\"version\":1}", /* a second broker */
+        "{\"rank\":1,\"size\":3,\"topology\":\"flat\",\"version\":1,\"session\":7}",
+        "{\"rank\":1,\"size\":3,\"topology\":\"flat\",\"version\":9}",
+        "{\"rank\":2,\"size\":3,\"topology\":\"flat\",\"version\":1}",
+        "{\"rank\":1,\"size\":3,\"topology\":\"flat\",\"version\":1,\"below\":\"1\",\"move\":1}",
+        "{}",
+    };
+    struct cluster *cl = cl_up(3, "flat");
+    size_t before = 0;
+
+    for (unsigned i = 0; i < 1200; i++) {
+        control(cl, 0, 1, "overlay.hello", bad[i % 6]);
+        cl_pump(cl);
+        if (i == 300)
+            before = mallinfo2().uordblks;
+    }
+    ck_assert_uint_lt(mallinfo2().uordblks, before + 16384);
     for (int i = 0; i < 3; i++)
         ck_assert_int_eq(core_state(cl->nodes[i].core), CORE_RUN);
     cl_free(cl);
@@ -812,8 +840,8 @@ END_TEST
 int main(void)
 {
     RUN_SUITE("core_overlay", up_and_down, children_first, ready_in_any_order, ready_late,
-              hello_refused, hello_twice, bad_control, lost, orphans, lost_before_run,
-              back_before_run, back, back_early, back_skipped, ring_stale, absent, absent_too_many,
-              absent_below, absent_asked, leave, leave_early, no_welcome, left_behind,
-              lost_going_down, goodbye);
+              hello_refused, hello_twice, hello_for_ever, bad_control, lost, orphans,
+              lost_before_run, back_before_run, back, back_early, back_skipped, ring_stale, absent,
+              absent_too_many, absent_below, absent_asked, leave, leave_early, no_welcome,
+              left_behind, lost_going_down, goodbye);
 }

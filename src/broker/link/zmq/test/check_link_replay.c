@@ -10,6 +10,8 @@
 #include "libutil/test/suite.h"
 
 #define RECORD_MAX (1u << 20)
+#define ROUNDS 200u
+#define LEFT_MAX (256u * 1024)
 
 /* Somebody between rank 1, which connects to `port`, and rank 0. */
 static struct {
@@ -133,31 +135,42 @@ START_TEST(in_between)
 }
 END_TEST
 
-/* All that rank 1 has ever sent is sent again, by many connections: there is no handshake, rank 1
- * does not notice, and nothing is kept of them. */
-START_TEST(recorded)
+enum { RECORDED, ALTERED, REFLECTED, KINDS };
+
+/* By many connections, all that rank 1 has ever sent is sent again, as it was or with one bit
+ * flipped, or what rank 0 has sent comes back: there is no handshake, rank 1 does not notice, and
+ * nothing is kept of them. */
+START_TEST(costs_nothing)
 {
     flux_watcher_t *w = man_between();
+    const struct record *r = _i == REFLECTED ? &man.down : &man.up;
     size_t before = 0;
 
-    for (unsigned i = 0; i < 200; i++) {
+    for (unsigned i = 0; i < ROUNDS; i++) {
         int fd = loopback(man.target, false, NULL);
+        size_t bit = i * 7919 % (r->len * 8);
         struct pollfd p = {.fd = fd, .events = POLLIN};
+        static char data[RECORD_MAX];
         char answer[4096];
         ssize_t n = 1;
 
-        (void)send(fd, man.up.data, man.up.len, MSG_NOSIGNAL);
+        memcpy(data, r->data, r->len);
+        if (_i == ALTERED)
+            data[bit / 8] = (char)(data[bit / 8] ^ 1 << bit % 8);
+        (void)send(fd, data, r->len, MSG_NOSIGNAL);
+        if (_i != RECORDED) /* rank 0 may await more of what was altered */
+            shutdown(fd, SHUT_WR);
         while (n > 0) { /* until rank 0 ends it */
             run_for(0.002);
             if (poll(&p, 1, 0) == 1)
                 n = recv(fd, answer, sizeof(answer), 0);
         }
         close(fd);
-        if (i == 20)
+        if (i == ROUNDS / 4)
             before = mallinfo2().uordblks;
     }
     run_for(0.1);
-    ck_assert_uint_lt(mallinfo2().uordblks, before + 256 * 1024);
+    ck_assert_uint_lt(mallinfo2().uordblks, before + LEFT_MAX);
     ck_assert_uint_eq(node[0].core.got[CORE_TREE], 1);
     ck_assert_uint_eq(node[0].core.lost[CORE_TREE][1], 0);
     ck_assert_int_eq(send_from(1, CORE_TREE, 0, 2, 100, false), 0);
@@ -169,13 +182,59 @@ START_TEST(recorded)
 }
 END_TEST
 
+/* Wait until rank 0 has refused this connection. */
+static void until_refused(void *monitor)
+{
+    zmq_pollitem_t p = {.socket = monitor, .events = ZMQ_POLLIN};
+
+    for (unsigned i = 0; i < PATIENCE * 500; i++) {
+        if (zmq_poll(&p, 1, 0) == 1)
+            return;
+        run_for(0.002);
+    }
+    ck_abort_msg("a stranger was not refused");
+}
+
+/* Strangers connect one after the other, each with a key that rank 0 has never seen. */
+START_TEST(strange_keys)
+{
+    char pub[41], sec[41];
+    size_t before = 0;
+
+    two_of_three();
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        void *ctx = zmq_ctx_new(), *s, *monitor;
+
+        ck_assert_int_eq(zmq_curve_keypair(pub, sec), 0);
+        s = zmq_socket(ctx, ZMQ_DEALER);
+        monitor = zmq_socket(ctx, ZMQ_PAIR);
+        ck_assert_int_eq(zmq_socket_monitor(s, "inproc://monitor", ZMQ_EVENT_HANDSHAKE_FAILED_AUTH),
+                         0);
+        ck_assert_int_eq(zmq_connect(monitor, "inproc://monitor"), 0);
+        intrude(s, pub, sec, "T\0\0\0\1intruder", LINK_ID_SIZE);
+        until_refused(monitor);
+        zmq_close(s);
+        zmq_close(monitor);
+        zmq_ctx_term(ctx);
+        if (i == ROUNDS / 4)
+            before = mallinfo2().uordblks;
+    }
+    run_for(0.1);
+    ck_assert_uint_lt(mallinfo2().uordblks, before + LEFT_MAX);
+    ck_assert_uint_eq(node[0].core.got[CORE_TREE], 0);
+    ck_assert_ptr_nonnull(strstr(node[0].log, "refused"));
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("link_replay");
 
+    mallopt(M_ARENA_MAX, 1); /* mallinfo2() then also counts what the threads of ZeroMQ have */
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, in_between, 0, 3);
-    tcase_add_test(tc, recorded);
+    tcase_add_loop_test(tc, costs_nothing, 0, KINDS);
+    tcase_add_test(tc, strange_keys);
     return run_case("link_replay", tc);
 }

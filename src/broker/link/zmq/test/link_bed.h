@@ -15,11 +15,9 @@ static inline const link_t *link_of(uint32_t rank)
     return node[rank].link;
 }
 
-/* A stranger's connection with CURVE to the ROUTER of rank 0, as `id`. */
-static inline void *intruder(void *ctx, const char *pub, const char *sec, const void *id,
-                             size_t idlen)
+/* Connect with CURVE to the ROUTER of rank 0, as `id`. */
+static inline void intrude(void *s, const char *pub, const char *sec, const void *id, size_t idlen)
 {
-    void *s = zmq_socket(ctx, ZMQ_DEALER);
     int zero = 0;
 
     ck_assert_ptr_nonnull(s);
@@ -30,6 +28,15 @@ static inline void *intruder(void *ctx, const char *pub, const char *sec, const 
     zmq_setsockopt(s, ZMQ_CURVE_PUBLICKEY, pub, 40);
     zmq_setsockopt(s, ZMQ_CURVE_SECRETKEY, sec, 40);
     ck_assert_int_eq(zmq_connect(s, transport->ops->tree_uri(node[0].link)), 0);
+}
+
+/* A stranger's connection. */
+static inline void *intruder(void *ctx, const char *pub, const char *sec, const void *id,
+                             size_t idlen)
+{
+    void *s = zmq_socket(ctx, ZMQ_DEALER);
+
+    intrude(s, pub, sec, id, idlen);
     return s;
 }
 
