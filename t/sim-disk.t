@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # A session in one thread whose rank 0 loses its power, and is started anew on its disk, which has what
 # was synced, and of the rest what the seed says: many seeds hold, a run can be replayed, and a disk or
-# a driver that lies is noticed.  FLUX_TEST_SEEDS=N: that many seeds; `make soak` has 1000, from
-# SOAK_SEED.
+# a driver that lies is noticed.  FLUX_TEST_SEEDS=N: that many seeds; `make soak` has 1000 of each size,
+# from SOAK_SEED, and t/sim/soak.t 10,000 with 16 brokers.
 # shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
 

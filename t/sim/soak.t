@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What make check has no time for, in the session in one thread: many seeds of every scenario (those
-# of disk and streams have tests of their own), and a hundredth of 16384 brokers that die at once,
+# What make check has no time for, in the session in one thread: many seeds of every scenario (that
+# of streams has a test of its own), and a hundredth of 16384 brokers that die at once,
 # after which all others go on.  SOAK_SEED: the first seed; SOAK_SEEDS: that many.
 # shellcheck disable=SC2154 # set by run
 # shellcheck source=t/lib.sh
@@ -11,7 +11,7 @@ SIM=$BUILDDIR/t/sim/sim
 first=${SOAK_SEED:-1}
 seeds=${SOAK_SEEDS:-10000}
 
-plan 5
+plan 6
 
 # holds WHAT OPTION...: what does not hold is shown with the line that replays it.
 holds() {
@@ -30,5 +30,7 @@ holds "as many of the scenario of jobs" --scenario=jobs --check="$seeds" --large
 holds "as many of a log of jobs" --scenario=feed --check="$seeds" --large=0
 holds "as many of parts of the network that are cut off, and come back" --scenario=parted \
     --check="$seeds" --large-every=50
+holds "as many of losses of power, with brokers that stand still" --scenario=disk --check="$seeds" \
+    --large-every=50
 holds "164 of 16384 brokers die at once, and all others go on" --scenario=many --size=16384 \
     --topology=kary:16
