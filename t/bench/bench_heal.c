@@ -1,15 +1,16 @@
 /* bench_heal.c - for how long brokers inside the tree are missed when they die or stop.
  *
- *    bench_heal kill|stop|job|many COUNT SEED
+ *    bench_heal kill|stop|job|jobstop|many COUNT SEED
  *
  * Purpose.  It runs at rank 0 of a session with --topology=kary:2 whose brokers are started again
  * when they die (flux start --restart).  Its victims are brokers with children, chosen by the seed,
  * each of them once, so that their children are still those of the shape.
  *
- *    kill   one after the other, by SIGKILL; each is waited for before the next one
- *    stop   likewise, by SIGSTOP; SIGKILL ends it when it has been declared lost
- *    job    as `kill`, while a job has a task at the victim and one at the last rank
- *    many   COUNT at once, by SIGKILL
+ *    kill     one after the other, by SIGKILL; each is waited for before the next one
+ *    stop     likewise, by SIGSTOP; SIGKILL ends it when it has been declared lost
+ *    job      as `kill`, while a job has a task at the victim and one at the last rank
+ *    jobstop  likewise, by SIGSTOP; SIGKILL ends the victim when the job has been told
+ *    many     COUNT at once, by SIGKILL
  *
  * After each victim (after all of them, for `many`) the same is measured without Flux: a process
  * that has a UNIX socket to another one kills it, notices that, connects to a third process, and
@@ -22,8 +23,8 @@
  *               rank 0 to a request that it sent then
  *    back       from the SIGKILL until the broker that is started in its place answers rank 0
  *    whole      from the SIGKILLs (or the verdict) until all other ranks have answered rank 0
- *    exception  from the SIGKILL until a client of rank 0 that follows the event log of the job
- *               reads the exception node-lost
+ *    exception  from the SIGKILL (or the verdict) until a client of rank 0 that follows the event
+ *               log of the job reads the exception node-lost
  *    bare       without Flux: from the SIGKILL until the third process has answered
  *    exec       fork, exec and wait of /bin/true
  */
@@ -319,7 +320,7 @@ static void until_event(flux_future_t *f, const char *name, const char *type)
 
 /* --- victims --- */
 
-static void one_job(flux_t *h, uint32_t victim)
+static void one_job(flux_t *h, uint32_t victim, bool stop)
 {
     uint64_t id = submit(h, victim, flux_size(h) - 1);
     pid_t pid = broker_of(h, victim);
@@ -331,11 +332,15 @@ static void one_job(flux_t *h, uint32_t victim)
     if (!f)
         bench_die("out of memory");
     until_event(f, "start", NULL);
+    kill(pid, stop ? SIGSTOP : SIGKILL);
+    if (stop)
+        until_lost(h, victim);
     begin = bench_now_us();
-    kill(pid, SIGKILL);
     until_event(f, "exception", "node-lost");
     print("exception", begin);
     flux_future_destroy(f);
+    if (stop)
+        kill(pid, SIGKILL);
     until_answered(h, victim);
 }
 
@@ -390,14 +395,14 @@ int main(int argc, char **argv)
     flux_t *h;
 
     if (count == 0 || count > RANKS_MAX)
-        bench_die("usage: bench_heal kill|stop|job|many COUNT SEED");
+        bench_die("usage: bench_heal kill|stop|job|jobstop|many COUNT SEED");
     h = bench_open();
     choose(victims, count, flux_size(h), &seed);
     if (strcmp(argv[1], "many") == 0)
         many(h, victims, count);
     for (size_t i = 0; i < count && strcmp(argv[1], "many") != 0; i++) {
-        if (strcmp(argv[1], "job") == 0)
-            one_job(h, victims[i]);
+        if (strncmp(argv[1], "job", 3) == 0)
+            one_job(h, victims[i], strcmp(argv[1], "jobstop") == 0);
         else
             one(h, victims[i], strcmp(argv[1], "stop") == 0);
         measure_bare();

@@ -4,7 +4,7 @@
 #     bench_heal.sh [SEED]
 #
 # 100 brokers of four sessions of 64 with all modules die one after the other, 24 are stopped, 24
-# die under a job of theirs, and five of 512 die at once, three times.
+# die and 24 are stopped under a job of theirs, and five of 512 die at once, three times.
 #
 # The reference of what follows a kill, measured after each of them, are bare UNIX sockets: a
 # process kills the one to which it is connected, connects to a third one, and has its answer.
@@ -61,6 +61,11 @@ echo "# they die under a job"
 : >"$TMPDIR/times"
 heal 64 job 24
 spread "a kill, until the job has node-lost" exception "bare sockets" bare '' '<=1000'
+
+echo "# they are stopped under a job"
+: >"$TMPDIR/times"
+heal 64 jobstop 24
+spread "declared lost, until the job has node-lost" exception "bare sockets" bare '' '<=1000'
 
 echo "# five of 512 die at once"
 : >"$TMPDIR/times"
