@@ -20,7 +20,7 @@ era=1
 
 # One of the brokers that are up: in $rank and $uri.
 anywhere() {
-    local lines
+    local lines=() # set, or `set -u` ends the worker while there is no session
     while :; do
         mapfile -t lines 2>/dev/null <where
         if [ ${#lines[@]} -gt 0 ]; then
