@@ -5,7 +5,7 @@
 #     jobs_violations ACCEPTED RUNS LISTED STARTS   of jobs
 #     losses_violations REASONS GONE              of jobs that have lost nodes
 #     events_violations FILE [LAST]               of what one subscriber printed
-#     barriers_violations MET                     of barriers
+#     barriers_violations MET EXCUSES             of barriers
 #     rings_violations RINGS                      of programs of MPI
 #     zombies_violations ZOMBIES                  of brokers that were counted as lost, and went on
 #     refusals_violations FILE                    of what commands said that failed
@@ -15,8 +15,11 @@
 # RUNS: "ID TASK" by each task when it begins.  Of LISTED: "ID RESULT TASKS" by `flux jobs -a` at
 # the end.  Of STARTS: "ID NUMBER", how often that job was started by its event log (default:
 # once).  Of REASONS: "ID NOTE" by the same.  Of GONE: a rank whose broker was ended or cut off.
-# Of MET: "NAME TASKS ENTERED LEFT CODE" by each participant of a barrier.  Of RINGS: "NUMBER says
-# LINE" for what a program printed, and "NUMBER exit CODE".  Of ZOMBIES: "RANK CODE BEFORE AFTER LEFT TOLD KEY",
+# Of MET: "NAME TASKS ENTERED LEFT CODE RANK CHOSEN" by each participant of a barrier; RANK was up at
+# CHOSEN.  Of EXCUSES: "BEGIN END RANK" for a fault in which that rank was lost or let no client in, or `all`
+# when the session ended or its barriers were reloaded.  Of RINGS: "NUMBER says
+# LINE" for what a program printed, and "NUMBER exit CODE".
+# Of ZOMBIES: "RANK CODE BEFORE AFTER LEFT TOLD KEY",
 # where CODE is the exit code of the broker ("-": it has none); BEFORE and AFTER are the newest values of
 # its task in the store when the rank was counted as lost, and at the end; LEFT processes of the broker are still
 # there; and TOLD is the exit code of a client that asked it then to write KEY ("none": the store has none).
@@ -135,11 +138,27 @@ events_violations() {
         }' "$1"
 }
 
-# Whoever was let through left after the last of TASKS participants had entered.
+# Whoever was let through left after the last of TASKS participants had entered.  When all TASKS were there,
+# nobody fails, unless the broker of one of them was lost meanwhile, or a client was killed: not for
+# others who die, nor for a broker between them.
 barriers_violations() {
     awk '
+        FILENAME == ARGV[1] {
+            begins[++excuses] = $1
+            ends[excuses] = $2
+            excused[excuses] = $3
+            next
+        }
         {
             tasks[$1] = $2
+            if (!($1 in chosen) || $7 < chosen[$1])
+                chosen[$1] = $7
+            if ($4 > end[$1])
+                end[$1] = $4
+            ranks[$1] = ranks[$1] " " $6
+            failed[$1] += $5 != 0
+            if ($5 == 137)
+                killed[$1] = 1
             entered[$1]++
             if ($3 > last[$1])
                 last[$1] = $3
@@ -153,7 +172,19 @@ barriers_violations() {
                 else if (first[name] < last[name])
                     print "barrier " name ": somebody left before all had entered"
             }
-        }' "$1"
+            for (name in tasks) {
+                if (!failed[name] || killed[name] || entered[name] != tasks[name])
+                    continue
+                why = 0
+                for (i = 1; i <= excuses; i++)
+                    if (begins[i] <= end[name] && ends[i] >= chosen[name] &&
+                        (excused[i] == "all" || index(ranks[name] " ", " " excused[i] " ")))
+                        why = 1
+                if (!why)
+                    print "barrier " name ": failed for " failed[name] " of " tasks[name] \
+                        ", and the brokers of ranks" ranks[name] " live"
+            }
+        }' "$2" "$1"
 }
 
 # A program that succeeded has printed that both ranks were right; none says that one was wrong.

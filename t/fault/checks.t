@@ -66,16 +66,33 @@ is "$(losses '5 lost the tasks on rank 7: why')" "job 5: lost its tasks on rank 
 
 # --- barriers ---
 
-meet() { # LINE... : what is wrong with these participants
+meet() { # LINE... : what is wrong with these participants, when rank 3 is lost from 20 to 21
     printf '%s\n' "$@" >met
-    barriers_violations met
+    echo '20 21 3' >excuses
+    barriers_violations met excuses
 }
-is "$(meet 'a 2 10.5 11.25 0' 'a 2 11.125 11.5 0' 'b 2 1 9 1')" "" "barriers that nobody leaves too early"
-is "$(meet 'a 2 10.5 11.0 0' 'a 2 11.125 11.5 0')" "barrier a: somebody left before all had entered" \
+is "$(meet 'a 2 10.5 11.25 0 1 10' 'a 2 11.125 11.5 0 2 10' 'b 2 1 9 1 1 1')" "" "barriers that nobody leaves too early"
+is "$(meet 'a 2 10.5 11.0 0 1 10' 'a 2 11.125 11.5 0 2 10')" "barrier a: somebody left before all had entered" \
     "one that somebody leaves before the last one enters"
-is "$(meet 'a 3 10.5 11.25 0' 'a 3 11.125 11.5 0')" "barrier a: somebody left, and 2 of 3 entered" \
+is "$(meet 'a 3 10.5 11.25 0 1 10' 'a 3 11.125 11.5 0 2 10')" "barrier a: somebody left, and 2 of 3 entered" \
     "one that fewer have entered"
-is "$(meet 'a 2 10.5 11.25 0' 'a 2 11.125 11.5 1')" "" "one participant was lost after all had entered"
+is "$(meet 'a 2 10.5 20.25 0 1 10' 'a 2 11.125 20.5 1 3 10')" "" "one participant was lost after all had entered"
+is "$(meet 'a 2 20.5 31 1 1 20.4' 'a 2 20.6 22 1 3 20.4')" "" "one participant was lost before all had entered"
+is "$(meet 'a 2 20.5 31 1 1 20.4' 'a 2 20.6 22 137 2 20.4')" "" "one participant was killed"
+is "$(meet 'a 2 20.5 31 1 1 20.4' 'a 2 20.6 22 1 2 20.4')" \
+    "barrier a: failed for 2 of 2, and the brokers of ranks 1 2 live" "one that fails when another rank is lost"
+is "$(meet 'a 2 20.5 31 1 13 20.4' 'a 2 20.6 22 0 30 20.4')" \
+    "barrier a: failed for 1 of 2, and the brokers of ranks 13 30 live" "one that forgets a participant"
+is "$(meet 'a 2 10.5 19 1 1 10' 'a 2 11.5 19 1 3 10')" \
+    "barrier a: failed for 2 of 2, and the brokers of ranks 1 3 live" "one that fails before its rank is lost"
+is "$(meet 'a 2 22 23 1 1 21.5' 'a 2 22 23 1 3 21.5')" \
+    "barrier a: failed for 2 of 2, and the brokers of ranks 1 3 live" "one that fails after its rank has returned"
+is "$(
+    echo 'a 2 10 19 1 1 10' >met
+    echo 'a 2 10 19 1 2 10' >>met
+    echo '18 18.5 all' >excuses
+    barriers_violations met excuses
+)" "" "the session ended"
 
 # --- programs of MPI ---
 

@@ -9,7 +9,7 @@
 #                         watchers must know the newest, and subscribers have seen the last event)
 #     load_end            wait for those of load_begin
 #
-# Files: accepted.*, runs, refused.*, hung, met, rings (t/fault/check.sh), history.ERA.LIFE,
+# Files: accepted.*, runs, refused.*, hung, met, excuses, rings (t/fault/check.sh), history.ERA.LIFE,
 # events.LIFE.RANK
 # shellcheck disable=SC2034,SC2086,SC2154 # of t/lib.sh and lib.sh; ids are words
 
@@ -97,22 +97,31 @@ publisher() {
     done
 }
 
-# One participant of a barrier: when it began to enter, and when it was let through or not.
-participant() { # URI NAME TASKS
-    local entered=$EPOCHREALTIME
-    bounded "$1" "$FLUX" barrier -n "$3" -t 20 "$2" 2>>refused.barrier
-    echo "$2 $3 $entered $EPOCHREALTIME $?" >>met
+# One participant of a barrier: when its rank was chosen, when it began to enter, and when it was let
+# through or not.
+participant() { # CHOSEN RANK URI NAME TASKS OPTION...
+    local chosen=$1 rank=$2 uri=$3 name=$4 tasks=$5 entered=$EPOCHREALTIME left code
+    shift 5
+    bounded "$uri" "$FLUX" barrier -n "$tasks" -t "$((15 * PATIENCE + ROOT_STOPS))" "$@" "$name" 2>>refused.barrier
+    code=$? left=$EPOCHREALTIME
+    echo "$name $tasks $entered $left $code $rank $chosen" >>met
 }
+# Half of the barriers name the ranks of their participants, and so fail at once when one of these is lost.
 meeter() {
-    local rank uri i number=0 tasks waiting
+    local rank uri i number=0 tasks waiting chosen options ranks all
     RANDOM=$1
     while [ ! -e stop ]; do
         number=$((number + 1))
         tasks=$((RANDOM % 3 + 2))
-        waiting=()
+        waiting=() ranks=() all=() options=()
+        chosen=$EPOCHREALTIME
         for ((i = 0; i < tasks; i++)); do
             anywhere || return
-            participant "$uri" "load.$1.$number" "$tasks" &
+            ranks+=("$rank") all+=("$uri")
+        done
+        [ $((RANDOM % 2)) = 0 ] || options=(--ranks="$(IFS=, && echo "${ranks[*]}")")
+        for ((i = 0; i < tasks; i++)); do
+            participant "$chosen" "${ranks[i]}" "${all[i]}" "load.$1.$number" "$tasks" ${options[@]+"${options[@]}"} &
             waiting+=($!)
         done
         wait "${waiting[@]}"
@@ -140,9 +149,10 @@ load_begin() {
     local i
     rm -f stop hung
     : >runs
-    touch gone
+    : >gone
     : >met
     : >rings
+    : >excuses
     meeter "$1" &
     workers+=($!)
     if compgen -G './mpi_ring.*' >/dev/null; then
