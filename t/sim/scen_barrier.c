@@ -2,8 +2,9 @@
  *
  * Nobody is let through before all have entered.  Without faults everybody is let through every
  * round. With faults (clients that die, brokers that die, links that break) everybody is let
- * through or told ECONNABORTED; who is left waiting waits for somebody who will not come, and one
- * waiter that goes away sets all others free.
+ * through or told ECONNABORTED, but that only if a member of the same barrier has died, has left,
+ * or is at a broker that is cut off from rank 0; the message says at which rank.  Who is left
+ * waiting waits for somebody who will not come, and one waiter that goes away sets all others free.
  */
 #include "config.h"
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libidset/idset.h"
 #include "sim.h"
 
 #define GROUPS 4
@@ -48,6 +50,55 @@ static void stop(struct member *m)
     m->waiting = false;
 }
 
+static bool missing(const struct member *m)
+{
+    return m->ended || m->client->gone || !sim_connected(m->g->bs->s, m->client->broker->rank);
+}
+
+/* Does the text name, after "rank" or "ranks", that of a missing member?  Or that of a lost broker,
+ * where one that has not entered may have been: others do not know where members were to be. */
+static bool names_missing(const struct group *g, const char *text)
+{
+    sim_t *s = g->bs->s;
+    bool guess = strstr(text, "others may have been") != NULL;
+    bool found = false;
+
+    while (!found && (text = strstr(text, "rank"))) {
+        text += text[4] == 's' ? 5 : 4;
+        if (*text != ' ')
+            continue;
+        char *ranks = strndup(text, 1 + strspn(text + 1, "0123456789,-"));
+        size_t len = ranks ? strlen(ranks) : 0;
+        if (len > 1 && ranks[len - 1] == ',')
+            ranks[len - 1] = '\0';
+        idset_t *ids = len > 1 ? idset_parse(ranks + 1, NULL) : NULL;
+        for (unsigned k = 0; ids && k < g->size; k++)
+            found |= missing(&g->members[k]) && idset_test(ids, g->members[k].client->broker->rank);
+        for (uint32_t r = 0; ids && guess && r < s->cfg.size; r++)
+            found |= idset_test(ids, r) && !sim_connected(s, r);
+        idset_destroy(ids);
+        free(ranks);
+    }
+    return found;
+}
+
+/* The barrier fails for this member: for all, because of one that is missing. */
+static void check_failed(const struct member *m, const char *text)
+{
+    const struct group *g = m->g;
+    sim_t *s = g->bs->s;
+    unsigned n = 0;
+
+    for (unsigned k = 0; k < g->size; k++)
+        n += missing(&g->members[k]);
+    if (n == 0)
+        sim_fail(s, "rank %u: barrier %u, round %u failed, and nobody is missing: %s",
+                 m->client->broker->rank, g->number, m->round, text);
+    else if (!missing(m) && !names_missing(g, text))
+        sim_fail(s, "rank %u: barrier %u, round %u failed, and who is missing is not named: %s",
+                 m->client->broker->rank, g->number, m->round, text);
+}
+
 static void passed_cb(flux_future_t *f, void *arg)
 {
     struct member *m = arg;
@@ -70,6 +121,8 @@ static void passed_cb(flux_future_t *f, void *arg)
         else if (errnum != ECONNABORTED)
             sim_fail(s, "rank %u: barrier %u ended with %s: %s", m->client->broker->rank, g->number,
                      strerror(errnum), flux_future_error(f));
+        else
+            check_failed(m, flux_future_error(f));
         stop(m);
     }
     flux_future_destroy(f);
