@@ -4,7 +4,7 @@
 #
 #     jobs_violations ACCEPTED RUNS LISTED STARTS   of jobs
 #     losses_violations REASONS GONE              of jobs that have lost nodes
-#     events_violations FILE [LAST]               of what one subscriber printed
+#     events_violations FILE [LAST [none]]        of what one subscriber printed
 #     barriers_violations MET EXCUSES             of barriers
 #     rings_violations RINGS                      of programs of MPI
 #     zombies_violations ZOMBIES                  of brokers that were counted as lost, and went on
@@ -93,9 +93,9 @@ losses_violations() {
 
 # Lines of `flux event sub --json`.  Terms do not decrease; within one the numbers of events follow
 # each other, or are named as lost, from the first that was seen on; with LAST, up to at least that
-# one.  The last line of a client that was killed may be a part of one.
+# one; with `none`, no event may be lost: its broker was never away.  The last line of a client that was killed may be a part of one.
 events_violations() {
-    awk -v last="${2:-0}" -v file="${1##*/}" '
+    awk -v last="${2:-0}" -v none="${3-}" -v file="${1##*/}" '
         function field(name) {
             return match($0, "\"" name "\":[0-9]+") ? substr($0, RSTART + length(name) + 3) + 0 : -1
         }
@@ -131,10 +131,14 @@ events_violations() {
                     print file ": event " from " follows " next_one - 1
                 if (to < from)
                     print file ": events " from " to " to " are told as lost"
+                else if (none && index($0, "\"topic\":\"event.lost\""))
+                    lost += to - from + 1
                 next_one = to + 1
             }
             if (last && (over || next_one <= last))
                 print file ": ends before event " last
+            if (lost)
+                print file ": " lost " events are lost"
         }' "$1"
 }
 

@@ -145,6 +145,10 @@ is "$(events '' '5 a {}' '7 b {}')" "events: event 7 follows 5" "one that did no
 is "$(events '' '5 a {}' '5 b {}')" "events: event 5 follows 5" "one that came twice"
 is "$(events '' '5 a {}' '4 b {}')" "events: event 4 follows 5" "one that came late"
 is "$(events 10 '6 a {}' "0$lost" '10 b {}')" "" "events that are told as lost"
+events 10 '6 a {}' "0$lost" '10 b {}' >violations
+is "$(events_violations events 10 none)" "events: 3 events are lost" "... where none may be"
+events 10 '6 a {}' '7 event.lost. {"from":7,"to":7}' '8 b {}' '9 c {}' '10 d {}' >violations
+is "$(events_violations events 10 none)" "" "... and none is"
 is "$(events '' '6 a {}' "0$lost" '11 b {}')" "events: event 11 follows 9" "... of which one more is missing"
 is "$(events '' '5 a {}' "0$lost")" "events: event 7 follows 5" "... of which one is not told"
 is "$(events '' '6 a {}' '0 event.lost {"from":7,"to":6}')" "events: events 7 to 6 are told as lost" \

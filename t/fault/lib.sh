@@ -26,7 +26,6 @@ pids=()
 uris=()
 starts=()
 returned=0
-silent=() # ranks whose subscribers ended with an earlier broker
 awaited=() # ranks whose next broker is started by `flux start --restart`
 failures=0 # of brokers, in this life
 abandoned=() # directories of brokers that were killed
@@ -97,9 +96,9 @@ is_another() {
 }
 # know RANK URI: another broker of this rank has joined the session that has this address.
 know() {
-    silent[$1]=1
     pids[$1]=$(bounded "$2" "$FLUX" getattr -r "$1" broker.pid) &&
-        uris[$1]=$(bounded "$2" "$FLUX" getattr -r "$1" uri)
+        uris[$1]=$(bounded "$2" "$FLUX" getattr -r "$1" uri) &&
+        subscribe_anew "$1"
 }
 # Has nothing been started again but what was made to fail?
 nobody_else_failed() {
@@ -180,7 +179,7 @@ session_return() {
 session_start() {
     local r uri again=()
     life=$((life + 1))
-    starts=() pids=() uris=() up=() abandoned=() silent=() awaited=() failures=0
+    starts=() pids=() uris=() up=() abandoned=() awaited=() failures=0
     rm -f uri end
     mkfifo end
     if [ "$where" != hosts ]; then

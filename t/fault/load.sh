@@ -10,11 +10,13 @@
 #     load_end            wait for those of load_begin
 #
 # Files: accepted.*, runs, refused.*, hung, met, excuses, rings (t/fault/check.sh), history.ERA.LIFE,
-# events.LIFE.RANK
+# events.LIFE.RANK.NUMBER
 # shellcheck disable=SC2034,SC2086,SC2154 # of t/lib.sh and lib.sh; ids are words
 
 workers=()
-subscribers=()
+subscribers=() # by rank
+seen_by=() # the file of each
+subscribed=0
 recorder=
 era=1
 
@@ -167,19 +169,34 @@ load_begin() {
     done
 }
 
-load_attach() {
-    local r
-    subscribers=()
-    for r in "${up[@]}"; do
-        FLUX_URI=${uris[$r]} "$FLUX" event sub --json --confirm >"events.$life.$r" 2>"events.$life.$r.err" &
+subscribe() { # RANK...
+    local r file
+    for r; do
+        file=events.$life.$r.$((++subscribed))
+        FLUX_URI=${uris[$r]} "$FLUX" event sub --json --confirm >"$file" 2>"$file.err" &
         subscribers[r]=$!
+        seen_by[r]=$file
     done
+    for r; do
+        wait_until 30 grep -q subscribed "${seen_by[$r]}.err" || return 1
+    done
+}
+# Its broker is gone, and another one takes its place: what did the subscriber of the first see?
+subscribe_anew() { # RANK
+    local code=0
+    wait_until 30 all_dead "${subscribers[$1]}" || kill -KILL "${subscribers[$1]}"
+    wait "${subscribers[$1]}" 2>/dev/null
+    events_violations "${seen_by[$1]}" >violations || code=1
+    [ ! -s violations ] || code=1
+    cat violations
+    subscribe "$1" && [ $code = 0 ]
+}
+load_attach() {
+    subscribers=() seen_by=()
     "$RECORD" --seed="$(($1 + life))" --seconds=100000 --clients=2 --pause=0.03 --first=$((life * 1000)) \
         --dir="h$era" "history.$era.$life" "${uris[@]}" >"record.$life" 2>&1 &
     recorder=$!
-    for r in "${up[@]}"; do
-        wait_until 30 grep -q subscribed "events.$life.$r.err" || return 1
-    done
+    subscribe "${up[@]}" || return 1
     wait_until 30 grep -q recording "record.$life"
 }
 
@@ -190,7 +207,7 @@ load_detach() {
         kill -TERM "$recorder"
         last=$(at 0 "$FLUX" event pub -s fault.last '{}')
         for r in "${up[@]}"; do
-            [ -n "${silent[$r]-}" ] || wait_until 60 grep -q fault.last "events.$life.$r" || bad=1
+            wait_until 60 grep -q fault.last "${seen_by[$r]}" || bad=1
         done
         kill "${subscribers[@]}" 2>/dev/null
     fi
@@ -206,10 +223,10 @@ load_detach() {
             bad=1
         }
         wait "${subscribers[$r]}" 2>/dev/null
-        if [[ " ${up[*]} " != *" $r "* ]] || [ -n "${silent[$r]-}" ]; then
-            events_violations "events.$life.$r"
+        if [[ " ${up[*]} " != *" $r "* ]]; then
+            events_violations "${seen_by[$r]}"
         else
-            events_violations "events.$life.$r" "$last"
+            events_violations "${seen_by[$r]}" "$last" none
         fi >violations
         [ ! -s violations ] || bad=1
         cat violations
