@@ -7,18 +7,24 @@
 #     events_violations FILE [LAST [none]]        of what one subscriber printed
 #     barriers_violations MET EXCUSES             of barriers
 #     rings_violations RINGS                      of programs of MPI
+#     outputs_violations FILE                     of the output of jobs
+#     failures_violations ACCEPTED LISTED CAUSES  of jobs that failed
+#     wreckruns_violations FILE EXCUSES           of those that were run with flux wreckrun, and failed
 #     zombies_violations ZOMBIES                  of brokers that were counted as lost, and went on
 #     refusals_violations FILE                    of what commands said that failed
 #
 # Lines of ACCEPTED: "ID TASKS KIND" for each id that a client was told; KIND is `endless` for a
-# job that cannot complete by itself, `survive` for one that goes on when it loses a node.  Of
+# job that cannot complete by itself, `survive` for one that goes on when it loses a node, `fails` for
+# one whose task fails by itself.  Of
 # RUNS: "ID TASK" by each task when it begins.  Of LISTED: "ID RESULT TASKS" by `flux jobs -a` at
 # the end.  Of STARTS: "ID NUMBER", how often that job was started by its event log (default:
 # once).  Of REASONS: "ID NOTE" by the same.  Of GONE: a rank whose broker was ended or cut off.
 # Of MET: "NAME TASKS ENTERED LEFT CODE RANK CHOSEN" by each participant of a barrier; RANK was up at
 # CHOSEN.  Of EXCUSES: "BEGIN END RANK" for a fault in which that rank was lost or let no client in, or `all`
-# when the session ended or its barriers were reloaded.  Of RINGS: "NUMBER says
-# LINE" for what a program printed, and "NUMBER exit CODE".
+# when the session ended or its barriers were reloaded, and `jobs` when jobs may fail.  Of RINGS: "NUMBER says
+# LINE" for what a program printed, and "NUMBER exit CODE BEGIN END"; the same for jobs of two tasks that count, with `told` as
+# the code when the event log says that output was lost for want of room.
+# Of CAUSES: "ID", for an exception in the event log of a job that failed.
 # Of ZOMBIES: "RANK CODE BEFORE AFTER LEFT TOLD KEY",
 # where CODE is the exit code of the broker ("-": it has none); BEFORE and AFTER are the newest values of
 # its task in the store when the rank was counted as lost, and at the end; LEFT processes of the broker are still
@@ -211,6 +217,62 @@ zombies_violations() {
         $5 != 0 { says($5 " of its processes go on") }
         $6 == 0 { says("it answered that a commit was done") }
         $7 != "none" { says("a commit was done") }' "$1"
+}
+
+# Each of two tasks counts from 0, and says "end" after that.  No line is lost or doubled; one that succeeded has
+# said all.  The last line of a client that was killed may be a part of one.
+outputs_violations() {
+    awk '
+        function judge(id, text, task, what) {
+            if (text !~ /^[01]: ([0-9]+|end)$/) {
+                print "job " id ": printed \"" text "\""
+                return
+            }
+            task = substr(text, 1, 1)
+            what = substr(text, 4)
+            if (ended[id, task])
+                print "job " id ": task " task " printed \"" what "\" after its end"
+            else if (what == "end")
+                ended[id, task] = 1
+            else if (what != next_one[id, task] + 0)
+                print "job " id ": task " task " printed " what " instead of " next_one[id, task] + 0
+            next_one[id, task] = what + 1
+        }
+        $2 == "says" {
+            if ($1 in held)
+                judge($1, held[$1])
+            held[$1] = substr($0, length($1) + 7)
+        }
+        $2 == "exit" {
+            if ($1 in held && $3 != 137)
+                judge($1, held[$1])
+            if ($3 == 0 && ended[$1, 0] + ended[$1, 1] != 2)
+                print "job " $1 ": succeeded, and " ended[$1, 0] + ended[$1, 1] " of 2 tasks printed all"
+        }' "$1"
+}
+
+# A job fails when its task does, or for a cause that is on record.
+failures_violations() {
+    awk '
+        FILENAME == ARGV[1] { kind[$1] = $3; next }
+        FILENAME == ARGV[2] { cause[$1] = 1; next }
+        $2 == "failed" && $1 in kind && kind[$1] != "fails" && !($1 in cause) {
+            print "job " $1 ": failed, and there is no cause on record"
+        }' "$1" "$3" "$2"
+}
+
+# One fails in a fault only, or when the client is killed.
+wreckruns_violations() {
+    awk '
+        FILENAME == ARGV[1] { begins[++excuses] = $1; ends[excuses] = $2; next }
+        $2 == "exit" && $3 != 0 && $3 != 137 {
+            why = 0
+            for (i = 1; i <= excuses; i++)
+                if (begins[i] <= $5 && ends[i] >= $4)
+                    why = 1
+            if (!why)
+                print "program " $1 ": failed with code " $3
+        }' "$2" "$1"
 }
 
 # An error is a sentence of the command it comes from, and no crash.

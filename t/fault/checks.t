@@ -105,6 +105,42 @@ is "$(ring '1 says rank 0 of 2 on x: ring 1: right' '1 exit 0')" "program 1: suc
     "one whose output is not whole"
 is "$(ring '1 says rank 0: token: got 3, want 1' '1 exit 1')" "program 1 says rank 0: token: got 3, want 1" "one that is wrong"
 
+failed_runs() { # LINE...: what is wrong with these, when there was a fault from 20 to 21
+    printf '%s\n' "$@" >rings
+    echo '20 21 jobs' >excuses
+    wreckruns_violations rings excuses
+}
+is "$(failed_runs '1 exit 0 3 4' '2 exit 1 20.5 24' '3 exit 137 3 4' '4 says 1 exit 5')" "" "programs that fail in a fault"
+is "$(failed_runs '1 exit 1 3 4')" "program 1: failed with code 1" "one that fails before"
+is "$(failed_runs '1 exit 1 21.5 24')" "program 1: failed with code 1" "one that fails after"
+
+# --- output, and jobs that fail ---
+
+prints() { # LINE... ("ID TASK WHAT", or "ID exit CODE")
+    printf '%s\n' "$@" | sed -E 's/^([0-9]+) ([01]) /\1 says \2: /' >outputs
+    outputs_violations outputs
+}
+whole=('1 0 0' '1 1 0' '1 0 1' '1 1 1' '1 0 end' '1 1 end')
+is "$(prints "${whole[@]}" '1 exit 0' '2 exit 1' '3 0 0' '3 exit 1')" "" "output without a gap"
+is "$(prints "${whole[@]:1}" '1 exit 0')" "job 1: task 0 printed 1 instead of 0" "... of which the first line is lost"
+is "$(prints "${whole[@]:0:3}" '1 0 3' '1 exit 1')" "job 1: task 0 printed 3 instead of 2" "... one in the middle"
+is "$(prints "${whole[@]:0:5}" '1 exit 0')" "job 1: succeeded, and 1 of 2 tasks printed all" "... the last one"
+is "$(prints '1 0 0' '1 0 1' '1 0 1' '1 exit 1')" "job 1: task 0 printed 1 instead of 2" "... one is doubled"
+is "$(prints "${whole[@]}" '1 1 end' '1 exit 0')" 'job 1: task 1 printed "end" after its end' "... the last one is"
+is "$(prints '1 0 0' '1 0 x' '1 exit 1')" 'job 1: printed "0: x"' "... one is another"
+is "$(prints '1 0 0' '1 1 0' '1 exit told')" "" "... or some was lost, and the event log says so"
+is "$(prints '1 0 0' '1 0 2' '1 exit told')" "job 1: task 0 printed 2 instead of 1" "... and some was stored after that"
+is "$(prints '1 0 0' '1 0 x' '1 exit 137')" "" "the client was killed in a line"
+
+failures() { # ID RESULT...
+    printf '%s\n' '1 1 any' '2 1 fails' '3 2 prints' >accepted
+    printf '%s\n' "$@" >listed
+    echo 3 >causes
+    failures_violations accepted listed causes
+}
+is "$(failures '1 completed 1' '2 failed 1' '3 failed 2' '4 failed 1')" "" "jobs that fail for a cause"
+is "$(failures '1 failed 1' '2 failed 1')" "job 1: failed, and there is no cause on record" "one that fails without"
+
 # --- brokers that were counted as lost ---
 
 zombie() { # LINE

@@ -143,6 +143,7 @@ excuse() { # LIFE LOST OUTPUT: before it, the life of the session, and how many 
     {
         [ "$life" = "$1" ] || echo all
         [[ "$3" != *"reload module barrier"* ]] || echo all
+        ! grep -qE '^(kill a launcher|reload module|fill the disk|allow rank)' <<<"$3" || echo jobs
         sed -n 's/^allow rank \([0-9]*\) .* descriptors .*/\1/p' <<<"$3"
         tail -n "+$(($2 + 1))" gone
     } | sed "s/^/$fault_begin $fault_end /" >>excuses
@@ -170,6 +171,11 @@ jobs_kept() {
     jobs_violations accepted runs listed starts >violations
     at 0 "$FLUX" jobs -a -n --count=0 -o '{id} {note}' >reasons
     losses_violations reasons gone >>violations
+    awk 'FILENAME == ARGV[1] { kind[$1] = $3; next } $2 == "failed" && $1 in kind && kind[$1] != "fails" { print $1 }' \
+        accepted listed | while read -r id; do
+        exceptions "$id" | grep -qv '"type":"output"' && echo "$id"
+    done >causes
+    failures_violations accepted listed causes >>violations
     echo "$(grep -c 'lost rank' reasons) jobs lost nodes, $(awk '$2 > 1' starts | wc -l) ran again"
     echo "$(wc -l <accepted) jobs accepted, $(wc -l <listed) on record, $(wc -l <runs) tasks ran"
     [ ! -s violations ] || bad=1
@@ -177,6 +183,31 @@ jobs_kept() {
     [ "$ticks" = 1 ] || set -- --clock-set
     at 0 "$JOBCHECK" "$@" || bad=1
     return $bad
+}
+exceptions() { # ID
+    at 0 "$FLUX" kvs get "job.$1.eventlog" </dev/null | grep '"name":"exception"'
+}
+# What jobs printed, by way of their clients and by that of the store.  The event log says when the disk
+# had no room for some.
+outputs_kept() {
+    local id code
+    awk '$3 == "prints" { print $1 }' accepted | while read -r id; do
+        at 0 "$FLUX" job attach -l -q "$id" </dev/null 2>>attach.err | sed "s/^/$id says /"
+        code=${PIPESTATUS[0]}
+        ! exceptions "$id" | grep -q '"type":"output".*: no room on the disk' || code=told
+        echo "$id exit $code"
+    done >outputs.stored
+    cat outputs.[0-9]* outputs.stored >outputs
+    outputs_violations outputs >violations
+    echo "$(grep -c ' exit 0' outputs.stored) of $(grep -c ' exit ' outputs.stored) jobs printed all to the store," \
+        "$(cat outputs.[0-9]* | grep -c ' exit 0') of $(cat outputs.[0-9]* | grep -c ' exit ') to their clients"
+    [ ! -s violations ] || {
+        cat violations
+        sed 's/^job \([0-9]*\):.*/\1/p;d' violations | sort -u | while read -r id; do
+            at 0 "$FLUX" wreck eventlog "$id" </dev/null
+        done
+        return 1
+    }
 }
 # What launchers that were killed have left is removed by the next one of their user.
 shm_clean() {
@@ -275,7 +306,7 @@ one_run() { # RUN FAULTS
     # Where the clock is set, times on record prove nothing: only in every other run.
     ticks=$(((seed / 4 + run + 1) & 1))
     [ "$can_clock" = 1 ] || ticks=1
-    rm -rf history.* events.* record.* accepted* refused* log.* wreckrun.* where disk/*
+    rm -rf history.* events.* record.* accepted* refused* log.* wreckrun.* outputs* where disk/*
     STATE=$TEST_DIR/disk/state
     clock=0 era=1 life=0
     echo 0 >clock
@@ -301,9 +332,12 @@ one_run() { # RUN FAULTS
         note "$out"
     done
     ok "run $run: the session is well" recovered || give_up
+    ok "run $run: all of the load succeeds again" load_works || give_up
     load_end
     ok "run $run: all jobs end" idle || give_up
     ok "run $run: each job that was accepted ended, once" jobs_kept || give_up
+    note "$out"
+    ok "run $run: what jobs printed is whole" outputs_kept || give_up
     note "$out"
     total_jobs=$((total_jobs + $(wc -l <accepted)))
     ok "run $run: recorder and subscribers were told all" load_detach calm || give_up
@@ -317,7 +351,9 @@ one_run() { # RUN FAULTS
     is "$(barriers_violations met excuses)" "" \
         "run $run: nobody left a barrier before all had entered, and none failed for others"
     is "$(rings_violations rings)" "" "run $run: programs of MPI were right"
-    note "$(cut -d ' ' -f 1 met | sort -u | wc -l) barriers, $(grep -c ' exit 0$' rings) of $(grep -c ' exit ' rings) programs of MPI succeeded"
+    is "$(cat rings outputs.[0-9]* >programs && wreckruns_violations programs excuses)" "" \
+        "run $run: no program failed without a fault"
+    note "$(cut -d ' ' -f 1 met | sort -u | wc -l) barriers, $(grep -c ' exit 0 ' rings) of $(grep -c ' exit ' rings) programs of MPI succeeded"
     is "$(cat hung 2>/dev/null)" "" "run $run: no command hung"
     ok "run $run: nothing is left in /dev/shm" shm_clean || give_up
     ok "run $run: the store is sound" "$FSCK" "$STATE" || give_up

@@ -5,11 +5,12 @@
 #
 #     load_begin          start all that lives as long as the test of one session
 #     load_attach         ... and as long as one life of it: recorder of a history, subscribers
+#     load_works          wait until each kind of it succeeds
 #     load_detach how     wait for these: `dead` (the session has ended), or `calm` (it has not: then all
 #                         watchers must know the newest, and subscribers have seen the last event)
 #     load_end            wait for those of load_begin
 #
-# Files: accepted.*, runs, refused.*, hung, met, excuses, rings (t/fault/check.sh), history.ERA.LIFE,
+# Files: accepted.*, runs, refused.*, hung, met, excuses, rings, outputs.* (t/fault/check.sh), history.ERA.LIFE,
 # events.LIFE.RANK.NUMBER
 # shellcheck disable=SC2034,SC2086,SC2154 # of t/lib.sh and lib.sh; ids are words
 
@@ -41,6 +42,9 @@ nap() { # up to this many hundredths of a second
 # What a task does: say who it is, once, and then COMMAND.
 # shellcheck disable=SC2016 # for the task
 TASK='echo "$FLUX_JOB_ID $FLUX_TASK_RANK" >>'
+# ... and count: its output must have no gap.
+# shellcheck disable=SC2016 # for the task
+COUNTS='k=0; while [ $k -lt 10 ]; do seq $((50 * k)) $((50 * k + 49)); k=$((k + 1)); sleep 0.05; done; echo end'
 # submit_one FILE KIND TASKS OPTION... -- SCRIPT: ids that are told go to FILE, with what is known
 # of the job
 submit_one() {
@@ -58,16 +62,23 @@ submit_one() {
     done
 }
 
+# wreckrun_one NUMBER FILE COMMAND...: as one job with two tasks, of which FILE gets what the client prints
+wreckrun_one() {
+    local number=$1 file=$2 begin=$EPOCHREALTIME
+    shift 2
+    bounded "$uri" "$FLUX" wreckrun -n2 --env=FAULT_TASK="$FLUX_TEST_ID" "$@" | sed "s/^/$number says /" >>"$file"
+    echo "$number exit ${PIPESTATUS[0]} $begin $EPOCHREALTIME" >>"$file"
+}
 submitter() {
-    local told rank uri
+    local told rank uri number=0
     RANDOM=$2
     while [ ! -e stop ] && anywhere; do
-        case $((RANDOM % 12)) in
+        case $((RANDOM % 13)) in
         0 | 1) submit_one "$1" any 1 -- : ;;
         2) submit_one "$1" any 1 --cc=1-12 -- : ;;
         3) submit_one "$1" any 2 -N2 -- : ;;
         4) submit_one "$1" any 2 -- "sleep 0.$((RANDOM % 10))" ;;
-        5) submit_one "$1" any 1 -- "exit 3" ;;
+        5) submit_one "$1" fails 1 -- "exit 3" ;;
         6) submit_one "$1" endless 1 -t 0.3s -- "exec sleep 1000" ;;
         7)
             submit_one "$1" any 1 -- "sleep 2"
@@ -79,12 +90,11 @@ submitter() {
             [ -z "$told" ] || submit_one "$1" any 1 --dependency="afterany:$told" -- :
             ;;
         9)
-            # What it printed is not kept: its id is that of the tasks.
-            bounded "$uri" "$FLUX" wreckrun -n2 --env=FAULT_TASK="$FLUX_TEST_ID" \
-                sh -c "$TASK$TEST_DIR/runs; echo out" >/dev/null 2>>"wreckrun.$1"
+            wreckrun_one "$1.$((++number))" "outputs.$1" -l sh -c "$TASK$TEST_DIR/runs; $COUNTS" 2>>"wreckrun.$1"
             ;;
         10) submit_one "$1" any 2 -N2 --requeue -- "sleep 0.$((RANDOM % 10))" ;;
         11) submit_one "$1" survive 2 -N2 --survive-node-loss -- "sleep 0.$((RANDOM % 10))" ;;
+        12) submit_one "$1" prints 2 -- "$COUNTS" ;;
         esac
         nap 12
     done
@@ -138,11 +148,8 @@ ringer() {
     RANDOM=$1
     while [ ! -e stop ] && anywhere; do
         number=$((number + 1))
-        {
-            bounded "$uri" "$FLUX" wreckrun -N2 -n2 --env=FAULT_TASK="$FLUX_TEST_ID" \
-                sh -c "$TASK$TEST_DIR/runs; exec ${programs[number % ${#programs[@]}]} 2" 2>&1 | sed "s/^/$number says /"
-            echo "$number exit ${PIPESTATUS[0]}"
-        } >>rings
+        wreckrun_one "$number" rings -N2 sh -c \
+            "exec 2>&1; $TASK$TEST_DIR/runs; exec ${programs[number % ${#programs[@]}]} 2" 2>>wreckrun.rings
         nap 50
     done
 }
@@ -155,6 +162,9 @@ load_begin() {
     : >met
     : >rings
     : >excuses
+    for i in 1 2 3; do
+        : >"outputs.$i"
+    done
     meeter "$1" &
     workers+=($!)
     if compgen -G './mpi_ring.*' >/dev/null; then
@@ -191,6 +201,23 @@ subscribe_anew() { # RANK
     cat violations
     subscribe "$1" && [ $code = 0 ]
 }
+# After the last fault, everything that the load does must succeed again.
+load_works() {
+    local told rank=0 uri=${uris[0]} i begin=$EPOCHREALTIME
+    submit_one probe prints 2 --wait -- "$COUNTS" || return 1
+    wait_until 60 succeeds met 5 4 "$begin" || return 1
+    ! compgen -G './mpi_ring.*' >/dev/null || wait_until 60 succeeds rings 3 5 "$begin" || return 1
+    for i in 1 2 3; do
+        wait_until 60 succeeds "outputs.$i" 3 5 "$begin" || return 1
+    done
+}
+# Is there a line with the code 0 in that field, and a later time in that other one?
+succeeds() { # FILE CODE TIME BEGIN
+    awk -v code="$2" -v time="$3" -v begin="$4" '
+        $code == "0" && $time >= begin && ($2 != "says") { found = 1 }
+        END { exit !found }' "$1"
+}
+
 load_attach() {
     subscribers=() seen_by=()
     "$RECORD" --seed="$(($1 + life))" --seconds=100000 --clients=2 --pause=0.03 --first=$((life * 1000)) \
