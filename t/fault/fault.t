@@ -306,11 +306,14 @@ one_run() { # RUN FAULTS
     # Where the clock is set, times on record prove nothing: only in every other run.
     ticks=$(((seed / 4 + run + 1) & 1))
     [ "$can_clock" = 1 ] || ticks=1
+    # The default limit of silence in every other run, where times are not scaled.
+    lost_after=$((6 * TIME_SCALE))
+    [ "$TIME_SCALE" != 1 ] || [ $(((seed + $1 / 2) & 1)) = 0 ] || lost_after=3
     rm -rf history.* events.* record.* accepted* refused* log.* wreckrun.* outputs* where disk/*
     STATE=$TEST_DIR/disk/state
     clock=0 era=1 life=0
     echo 0 >clock
-    note "run $run: $size brokers ($tree, $place), kvs.sync=$how ${overlay[*]}"
+    note "run $run: $size brokers ($tree, $place), kvs.sync=$how live.lost=$lost_after ${overlay[*]}"
     session_new "$size" "$tree" "$how" "$place" "${overlay[@]}"
     while [ ${#plan[@]} -lt "$faults" ]; do
         shuffled

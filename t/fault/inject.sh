@@ -56,10 +56,13 @@ fault_kill() {
     draw ${#some[@]}
     r=${some[$drawn]}
     echo "kill the broker of rank $r"
-    kill -KILL "${pids[$r]}"
+    kill_broker "$r"
+}
+kill_broker() { # RANK
+    kill -KILL "${pids[$1]}"
     # Nobody on its host is left to remove its directory.
-    [ "$where" != hosts ] || abandoned+=("$(dirname "$(dirname "${uris[$r]#local://}")")")
-    session_lose "$r"
+    [ "$where" != hosts ] || abandoned+=("$(dirname "$(dirname "${uris[$1]#local://}")")")
+    session_lose "$1"
 }
 
 # Hosts have brokers that are started one by one, so those that are lost can be.
@@ -93,7 +96,7 @@ fault_leave() {
 
 # In a third of the cases until it is counted as lost.
 fault_stop() {
-    local r
+    local r begin took
     draw 3
     if [ "$drawn" = 0 ]; then
         enough || return 1
@@ -111,11 +114,17 @@ fault_stop() {
     fi
     draw_rank
     r=$drawn
-    draw_pause 20 $((r == 0 ? 100 * ROOT_STOPS : 200))
+    # A sign of life is due every half second, so its silence may have begun before it is stopped.
+    draw_pause 20 $((r == 0 ? 100 * ROOT_STOPS : 100 * lost_after - 70))
     echo "stop the broker of rank $r for $drawn s"
+    begin=${EPOCHREALTIME/[.,]/}
     kill -STOP "${pids[$r]}"
     sleep "$drawn"
     kill -CONT "${pids[$r]}"
+    took=$(((${EPOCHREALTIME/[.,]/} - begin) / 10000))
+    [ "$r" != 0 ] && [ "$took" -gt $((100 * lost_after - 60)) ] || return 0
+    echo "this host was late, so that the broker may be lost: kill it"
+    kill_broker "$r" && enough
 }
 
 fault_descriptors() {
@@ -238,6 +247,7 @@ fault_clock() {
     echo "$clock" >clock.new && mv clock.new clock
 }
 
+# Shorter than a third of the limit: TCP may wait as long again before it sends what was lost.
 fault_cut() {
     local r
     draw 3
@@ -255,7 +265,7 @@ fault_cut() {
     fi
     draw_rank
     r=$drawn
-    draw_pause 20 200
+    draw_pause 20 $((34 * lost_after))
     echo "cut rank $r off for $drawn s"
     link "$r" down
     sleep "$drawn"
@@ -284,7 +294,7 @@ fault_deaf() {
         zombie_end
         return
     fi
-    draw_pause 20 200
+    draw_pause 20 $((34 * lost_after))
     # shellcheck disable=SC2059 # one of the two above
     echo "for $drawn s, drop what $(printf "$what" "$r")"
     switch_drops "$way \"port$((r + 1))\"" || return 1

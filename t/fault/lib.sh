@@ -29,6 +29,8 @@ returned=0
 awaited=() # ranks whose next broker is started by `flux start --restart`
 failures=0 # of brokers, in this life
 abandoned=() # directories of brokers that were killed
+# Seconds of silence after which a broker is lost.
+lost_after=$((6 * TIME_SCALE))
 # Seconds for which the broker of rank 0 may be stopped.
 ROOT_STOPS=${FAULT_ROOT_STOPS:-2}
 LIMIT=$((60 * PATIENCE + ROOT_STOPS))
@@ -123,7 +125,7 @@ say_where() {
 
 session_new() {
     n=$1 topology=$2 sync=$3 where=$4
-    settings=(--set=kvs.sync="$sync" --set=orphan.timeout=2s --set=live.lost=$((6 * TIME_SCALE))s
+    settings=(--set=kvs.sync="$sync" --set=orphan.timeout=2s --set=live.lost="$lost_after"s
         --set=live.patience=$((6 * TIME_SCALE + ROOT_STOPS - 2))s
         --set=kvs.checkpoint-bytes=500k --set=kvs.checkpoint-interval=200ms "${@:5}")
     if [ "$where" = hosts ]; then
