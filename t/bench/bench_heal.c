@@ -22,6 +22,8 @@
  *    answered   from the SIGKILL (or the verdict) until a child of the broker has the answer of
  *               rank 0 to a request that it sent then
  *    back       from the SIGKILL until the broker that is started in its place answers rank 0
+ *    lost       (not a time) how many events a client of that child has not got, of all that were
+ *               published from before the SIGKILL (or the SIGSTOP) until after `whole`
  *    whole      from the SIGKILLs (or the verdict) until all other ranks have answered rank 0
  *    exception  from the SIGKILL (or the verdict) until a client of rank 0 that follows the event
  *               log of the job reads the exception node-lost
@@ -30,6 +32,7 @@
  */
 #include "config.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +44,8 @@
 #include <unistd.h>
 
 #include "bench.h"
+#include "libflux/dispatch.h"
+#include "libflux/event.h"
 #include "libflux/future.h"
 #include "libflux/overlay_wire.h"
 #include "libidset/idset.h"
@@ -344,12 +349,89 @@ static void one_job(flux_t *h, uint32_t victim, bool stop)
     until_answered(h, victim);
 }
 
+#define BURST 10
+
+/* What a subscriber to all events has got. */
+struct seen {
+    uint64_t last; /* 0: nothing */
+    uint64_t lost;
+};
+
+static void event_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct seen *seen = arg;
+    uint64_t seq = flux_msg_seq(msg);
+
+    if (strcmp(flux_msg_topic(msg), "event.lost") == 0)
+        return; /* the next one shows how many */
+    if (seen->last > 0 && seq <= seen->last)
+        bench_die("event %" PRIu64 " came after %" PRIu64, seq, seen->last);
+    seen->lost += seen->last > 0 ? seq - seen->last - 1 : 0;
+    seen->last = seq;
+}
+
+static const struct flux_handler handlers[] = {{FLUX_MSG_EVENT, "", event_cb, 0}, FLUX_HANDLER_END};
+
+static void subscribe(flux_t *h, struct seen *seen)
+{
+    flux_future_t *f;
+    errmsg_t err = {"out of memory"};
+
+    if (!flux_handlers_add(h, handlers, seen))
+        bench_die("handlers: %s", strerror(errno));
+    if (!(f = flux_event_subscribe(h, "")) ||
+        flux_rpc_wait_struct(f, PATIENCE, NULL, NULL, &err) < 0)
+        bench_die("subscribe: %s", err.text);
+    flux_future_destroy(f);
+}
+
+static void publish(flux_t *h, flux_future_t *out[BURST])
+{
+    for (unsigned i = 0; i < BURST; i++) {
+        if (!(out[i] = flux_event_publish(h, "heal.bench", NULL)))
+            bench_die("out of memory");
+    }
+}
+
+/* The number of the last one. */
+static uint64_t published(flux_future_t *out[BURST])
+{
+    uint64_t seq = 0;
+    errmsg_t err = {"no answer"};
+
+    for (unsigned i = 0; i < BURST; i++) {
+        if (flux_future_wait(out[i], PATIENCE) < 0 || flux_event_get_seq(out[i], &seq, &err) < 0)
+            bench_die("publish: %s", err.text);
+        flux_future_destroy(out[i]);
+    }
+    return seq;
+}
+
+/* The subscriber gets events while it waits for answers. */
+static void until_seen(flux_t *h, const struct seen *seen, uint64_t seq)
+{
+    double begin = bench_now_us();
+
+    while (seen->last < seq) {
+        if (bench_now_us() - begin > PATIENCE * 1e6)
+            bench_die("event %" PRIu64 " does not come", seq);
+        ping(h, flux_rank(h));
+    }
+}
+
 static void one(flux_t *h, uint32_t victim, bool stop)
 {
     flux_t *orphan = bench_open_rank(h, 2 * victim + 1, NULL);
     pid_t pid = broker_of(h, victim);
-    double begin = bench_now_us();
+    flux_future_t *before[BURST], *after[BURST];
+    struct seen seen = {0, 0};
+    double begin;
 
+    subscribe(orphan, &seen);
+    publish(h, before);
+    until_seen(orphan, &seen, published(before));
+    publish(h, before);
+    begin = bench_now_us();
     if (stop) {
         kill(pid, SIGSTOP);
         until_lost(h, victim);
@@ -362,6 +444,10 @@ static void one(flux_t *h, uint32_t victim, bool stop)
     print("answered", begin);
     until_whole(h, &victim, 1);
     print("whole", begin);
+    publish(h, after);
+    published(before);
+    until_seen(orphan, &seen, published(after));
+    printf("lost %" PRIu64 "\n", seen.lost);
     flux_close(orphan);
     if (stop)
         kill(pid, SIGKILL);

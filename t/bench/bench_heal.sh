@@ -27,6 +27,10 @@ times() {
     awk -v word="$1" '$1 == word { print $2 }' "$TMPDIR/times" | sort -n |
         awk -v p="$2" '{ v[NR] = $1 } END { i = int(NR * p / 100 + 0.999); print v[i < 1 ? 1 : i] }'
 }
+# The events that subscribers below those victims have not got.
+lost() { # NAME
+    figure "$1, events lost" "$(awk '$1 == "lost" { n += $2 } END { print n }' "$TMPDIR/times")" "" "" "" '<=0'
+}
 # spread NAME WORD REFERENCE REF_WORD [AIM_P50 [AIM_MAX]]: the distribution, each value beside that
 # of the reference.
 spread() {
@@ -42,6 +46,7 @@ done
 spread "a kill, until an orphan is answered" answered "bare sockets" bare '<=200' '<=1000'
 spread "a kill, until all others answer" whole "bare sockets" bare
 spread "a kill, until it is back" back "/bin/true" exec '' '<=1000'
+lost "100 kills"
 
 echo "# they are stopped"
 : >"$TMPDIR/times"
@@ -56,6 +61,7 @@ verdict " p99" 99
 verdict ", max" 100
 spread "then, until an orphan is answered" answered "bare sockets" bare '' '<=1000'
 spread "then, until all others answer" whole "bare sockets" bare '' '<=1000'
+lost "24 stops"
 
 echo "# they die under a job"
 : >"$TMPDIR/times"
