@@ -287,6 +287,12 @@ void coord_job_failed(struct subjob *j, int code, const char *why_it_did)
     }
     if (rj->failed)
         return;
+    /* Others may tell of a loss before the instance above the lost node does. */
+    if (code == JOB_LOST_CODE && !rj->signaled && !rj->fail_lost && j->dead &&
+        !coord_job_over(rj)) {
+        rj->fail_lost = true;
+        coord_tell_raise(rj->coord, j->id, "node-lost", 0, text);
+    }
     if (rj->signaled) {
         char why[80];
 

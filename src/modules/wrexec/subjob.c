@@ -601,9 +601,12 @@ static void launch_local(struct subjob *j, const struct launchrec *rec)
 void subjob_launch(struct subjob *j, const idset_t *ranks, const struct launchrec *rec)
 {
     bool here = idset_test(ranks, j->ctx->rank);
+    idset_t *dead = j->rj ? subjob_find_dead(j) : NULL;
+    idset_t *alive = idset_difference(ranks, dead);
     char text[80];
 
-    if (subjob_assign(j, ranks) < 0) {
+    j->nopen++; /* the job is not finished before its lost nodes are counted */
+    if (!alive || subjob_assign(j, alive) < 0) {
         snprintf(text, sizeof(text), "rank %u has no memory for a job", j->ctx->rank);
         subjob_fail(j, 126, text);
     }
@@ -618,6 +621,13 @@ void subjob_launch(struct subjob *j, const idset_t *ranks, const struct launchre
     }
     if (here)
         launch_local(j, rec);
+    j->nopen--;
+    if (dead && !idset_empty(dead)) {
+        subjob_nodes_lost(j, dead, "its broker was lost before the launch");
+        subjob_pmi_check_begun(j);
+    }
+    idset_destroy(dead);
+    idset_destroy(alive);
 }
 
 void subjob_abandon(struct subjob *j)

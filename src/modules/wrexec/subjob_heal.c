@@ -38,7 +38,8 @@
  *  1. A rank of the job that is not dead, and not this one, is in one part of an instance at most.
  *  2. A rank that has died since the launch is never given to a part again, so its next broker does
  *     not start the tasks anew.  The event that a rank is lost comes before anything from its next
- *     broker (libservice/session.h).
+ *     broker (libservice/session.h).  Nor does rank 0 send a launch to a rank that was lost before:
+ *     its broker may be cut off only from those above it, and get the launch on the ring.
  *  3. Frames of a part that are not of its present round are dropped.
  *  4. A launch names all ranks of the child's part.  The child gives up the others, and an orphan
  *     launches nothing: another instance may have these ranks.
@@ -264,6 +265,17 @@ static int add_dead(struct subjob *j, const idset_t *ranks)
     if (!j->dead && !(j->dead = idset_create()))
         return -1;
     return idset_add(j->dead, ranks);
+}
+
+idset_t *subjob_find_dead(struct subjob *j)
+{
+    idset_t *dead = idset_intersect(j->ranks, session_lost(j->ctx->session));
+
+    if (dead && (idset_empty(dead) || add_dead(j, dead) == 0))
+        return dead;
+    subjob_kept_free(j); /* no launch may be sent there again */
+    idset_destroy(dead);
+    return NULL;
 }
 
 int subjob_assign(struct subjob *j, const idset_t *ranks)
@@ -565,10 +577,11 @@ void subjob_all_edge_lost(struct ctx *ctx, struct edge *e, int errnum, const cha
 {
     if (list_empty(&e->parts))
         return;
-    if (errnum != EHOSTUNREACH && errnum != ENOTCONN)
-        each_part(e, subjob_part_lost, why);
-    else if (idset_test(session_lost(ctx->session), e->rank))
+    /* A broker that learns that it counts as lost ends its services while it can still answer. */
+    if (idset_test(session_lost(ctx->session), e->rank))
         each_part(e, part_reassign, why);
+    else if (errnum != EHOSTUNREACH && errnum != ENOTCONN)
+        each_part(e, subjob_part_lost, why);
     else {
         each_part(e, part_unsent, NULL);
         edge_retry(e);

@@ -163,6 +163,8 @@ static void fence_done(struct fence *fe, const void *data, size_t len)
 static void fence_failed(struct fence *fe, const char *what, const char *why)
 {
     struct subjob *j = fe->job;
+    /* A fence is aborted when a node of it is lost. */
+    bool lost = fe->step == FENCING && fe->f && flux_future_errnum(fe->f) == ECONNABORTED;
     int32_t code = -1;
     char text[400];
 
@@ -170,7 +172,7 @@ static void fence_failed(struct fence *fe, const char *what, const char *why)
              j->ctx->rank);
     launchlink_send(j->ctx->exec, WIRE_PMI_DONE, j->id, &code, sizeof(code), text, strlen(text));
     fence_free(fe);
-    subjob_fail(j, 1, text);
+    subjob_fail(j, lost ? JOB_LOST_CODE : 1, text);
 }
 
 static void read_cb(flux_future_t *f, void *arg)

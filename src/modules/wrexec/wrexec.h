@@ -201,6 +201,9 @@ void subjob_send_down(struct part *p, enum wire_type type, const void *fixed, si
                       const void *data, size_t len);
 
 /* subjob_heal.c */
+/* At rank 0, which learns who is up again before it gets launches for them: the ranks of a new job
+ * that are lost, and dead for it from now on.  The caller destroys the set; NULL with ENOMEM. */
+idset_t *subjob_find_dead(struct subjob *j);
 /* Distribute these ranks to children; the launches are `unsent`.  -1 with ENOMEM. */
 int subjob_assign(struct subjob *j, const idset_t *ranks);
 /* A parent sends the launch of a job that exists: with further ranks, maybe.  -1 with ENOMEM. */
