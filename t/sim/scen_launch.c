@@ -11,7 +11,13 @@
  *     its output, all of its input (of which the task judges, tasks.c), and all of its barriers; or
  *     by the signal that it was sent. It makes no difference which brokers between rank 0 and its
  *     nodes have died.
- *  4. A job with a lost node ends, too.
+ *  4. A job with a lost node ends, too: as its tasks have, or with an exception "node-lost".
+ *
+ * With a third of the seeds, parts of the session are cut off as well, and brokers stand still
+ * (absent.c).  A node is lost there when an event of rank 0 says so, whatever has become of its
+ * broker: one that is silent for a while, and is not called lost, must do no harm.
+ *
+ *  5. A broker that was called lost starts no job that was launched later.
  */
 #include "config.h"
 #include <errno.h>
@@ -22,6 +28,7 @@
 #include <string.h>
 
 #include "libexec/wrexec_wire.h"
+#include "libflux/overlay_wire.h"
 #include "libidset/idset.h"
 #include "libkvs/kvs.h"
 #include "libutil/le.h"
@@ -31,7 +38,8 @@
 #define JOBS_MAX 10
 #define EACH_MAX 3 /* tasks of a node */
 #define FIRST_ID 100
-#define LOST_CODE 137
+#define APART_MS 10000            /* jobs are launched, and absences begin, within this time */
+#define APART_LIMIT (600 * SIM_S) /* longer than all absences, were each one after the other */
 
 enum kind { EMIT, EMIT_KVS, CAT, CAT_ALL, SLEEP, MEET, KINDS };
 
@@ -53,8 +61,10 @@ struct launched {
     uint64_t sent, taken, paid;
     bool begun, eof;
     bool told; /* the client has its result */
-    bool ended;
-    bool lost; /* one of its ranks was down after its launch */
+    bool launched, ended;
+    bool lost;         /* one of its ranks was down after its launch */
+    unsigned *zombies; /* brokers of each rank so far, if the latest one counted as lost, and went
+                          on, when the job was launched; 0: it did not */
 };
 
 struct launching {
@@ -78,6 +88,22 @@ static void done_cb(flux_future_t *f, void *arg)
     if (flux_future_errnum(f))
         sim_fail(l->s, "a request to wrexec failed: %s", flux_future_error(f));
     flux_future_destroy(f);
+}
+
+/* Is this a session in which brokers are silent for a while? */
+static bool apart(const sim_t *s)
+{
+    return s->cfg.live != NULL;
+}
+
+/* Was a rank of this job lost?  The module may say so before the event arrives here. */
+static bool is_lost(struct launched *j)
+{
+    const sim_t *s = j->all->s;
+
+    if (apart(s) && j->launched && !j->ended)
+        j->lost |= idset_intersects(core_ranks_lost(s->nodes[0].core), j->ranks);
+    return j->lost;
 }
 
 /* --- output --- */
@@ -138,7 +164,7 @@ static void stored_cb(flux_future_t *f, void *arg)
         len -= (size_t)(line + 1 - data) + n;
         data = line + 1 + n;
     }
-    if (!j->lost)
+    if (!is_lost(j))
         expect_all(j);
     j->told = true;
     flux_future_destroy(f);
@@ -210,11 +236,16 @@ static void send_input(void *arg, void *data)
 
 /* --- what clients are told --- */
 
-static void check_end(const struct launched *j, const char *who, int code, const char *text)
+static int expected_code(const struct launched *j)
 {
-    int expected = j->signum ? 128 + j->signum : j->code;
+    return j->signum ? 128 + j->signum : j->code;
+}
 
-    if (!j->lost && (code != expected || (text && !j->signum)))
+static void check_end(struct launched *j, const char *who, int code, const char *text)
+{
+    int expected = expected_code(j);
+
+    if (!is_lost(j) && (code != expected || (text && !j->signum)))
         sim_fail(j->all->s,
                  "job %" PRIu64 " (%s): %s was told exit code %d and \"%s\", expected %d, and no "
                  "node of it was lost",
@@ -229,7 +260,7 @@ static void take_notice(struct launched *j, const struct wrexec_notice *n)
     j->begun |= n->ranks != NULL;
     if (n->taken > j->taken)
         j->taken = n->taken;
-    if (n->text && !j->lost && !j->signum)
+    if (n->text && !is_lost(j) && !j->signum)
         sim_fail(s, "job %" PRIu64 " fails: %s", j->id, n->text);
     if (reads(j) && j->taken > j->sent)
         sim_fail(s, "job %" PRIu64 ": %" PRIu64 " bytes of input are taken, %" PRIu64 " were sent",
@@ -249,7 +280,7 @@ static void take_result(struct launched *j, flux_future_t *f)
     }
     j->told = true;
     check_end(j, "the client", r.code, r.text);
-    if (j->kind == EMIT && !j->lost && !j->signum)
+    if (j->kind == EMIT && !is_lost(j) && !j->signum)
         expect_all(j);
 }
 
@@ -296,9 +327,14 @@ static void take_ended(struct launching *l, const json_t *entry)
     j = &l->jobs[e.id - FIRST_ID];
     if (j->ended)
         sim_fail(l->s, "the end of job %" PRIu64 " is reported twice", j->id);
+    (void)is_lost(j);
     j->ended = true;
     check_end(j, "the job module", e.code, e.text);
-    if (e.outputlost && !j->lost)
+    if ((e.code != expected_code(j) || (e.text && !j->signum)) &&
+        (!e.type || strcmp(e.type, "node-lost") != 0))
+        sim_fail(l->s, "job %" PRIu64 " ended with exit code %d and \"%s\", not because of a loss",
+                 j->id, e.code, e.text ? e.text : "");
+    if (e.outputlost && !is_lost(j))
         sim_fail(l->s, "job %" PRIu64 ": %" PRIu64 " bytes of output are lost", j->id,
                  e.outputlost);
     snprintf(key, sizeof(key), "job.%" PRIu64 ".output", j->id);
@@ -323,15 +359,78 @@ static void jobs_cb(flux_future_t *f, void *arg)
     flux_future_next(f);
 }
 
-/* --- jobs --- */
+/* --- ranks that are lost --- */
 
+static void down_cb(flux_t *h, const flux_msg_t *msg, void *arg)
+{
+    struct launching *l = arg;
+    struct overlay_down d = {0};
+    const char *json = flux_msg_json(msg);
+    json_t *o =
+        json ? flux_schema_decode(&overlay_down_schema, json, strlen(json), &d, NULL) : NULL;
+    idset_t *ranks = o ? idset_parse(d.ranks, NULL) : NULL;
+
+    if (!ranks)
+        sim_fail(l->s, "it cannot be read which ranks are lost");
+    for (unsigned i = 0; ranks && i < l->njobs; i++)
+        l->jobs[i].lost |=
+            l->jobs[i].launched && !l->jobs[i].ended && idset_intersects(ranks, l->jobs[i].ranks);
+    idset_destroy(ranks);
+    json_decref(o);
+}
+
+static const struct flux_handler handlers[] = {
+    {FLUX_MSG_EVENT, "overlay.down", down_cb, 0},
+    FLUX_HANDLER_END,
+};
+
+static void subscribed_cb(flux_future_t *f, void *arg)
+{
+    const struct launching *l = arg;
+
+    if (flux_future_errnum(f))
+        sim_fail(l->s, "nobody can learn which ranks are lost: %s", flux_future_error(f));
+    flux_future_destroy(f);
+}
+
+static void watch_ranks(struct launching *l)
+{
+    flux_t *h = l->manager->h;
+
+    if (!flux_handlers_add(h, handlers, l))
+        sim_fail(l->s, "out of memory");
+    want(l->s, flux_event_subscribe(h, "overlay.down"), subscribed_cb, l);
+}
+
+/* Note which of its ranks are lost when a job is launched. */
 static void note_down(struct launched *j)
 {
     sim_t *s = j->all->s;
+    const core_t *root = s->nodes[0].core;
 
-    for (uint32_t r = idset_first(j->ranks); r != IDSET_NONE; r = idset_next(j->ranks, r))
-        j->lost |= s->nodes[r].state != NODE_ON;
+    j->launched = true;
+    for (uint32_t r = idset_first(j->ranks); r != IDSET_NONE; r = idset_next(j->ranks, r)) {
+        const struct node *n = &s->nodes[r];
+        bool lost = idset_test(core_ranks_lost(root), r);
+        bool runs = n->state == NODE_ON && core_state(n->core) == CORE_RUN;
+
+        j->lost |= apart(s) ? lost : n->state != NODE_ON;
+        j->zombies[r] = lost && runs ? n->starts : 0;
+    }
 }
+
+/* A broker starts the tasks of a job. */
+static void starts(const struct node *n, uint64_t id, void *arg)
+{
+    const struct launching *l = arg;
+    const struct launched *j = &l->jobs[id - FIRST_ID];
+
+    if (j->zombies[n->rank] == n->starts)
+        sim_fail(l->s, "rank %u, which counted as lost, starts job %" PRIu64 ", launched later",
+                 n->rank, id);
+}
+
+/* --- jobs --- */
 
 static void launched_cb(flux_future_t *f, void *arg);
 
@@ -418,7 +517,7 @@ static void draw(struct launching *l, struct launched *j, uint64_t id)
     sim_t *s = l->s;
     struct rng *r = &s->rng;
     uint32_t nodes = rng_range(r, 1, s->cfg.size < 6 ? s->cfg.size : 6);
-    int64_t at = sim_now(s) + rng_below(r, 100) * SIM_MS;
+    int64_t at = sim_now(s) + rng_below(r, apart(s) ? APART_MS : 100) * SIM_MS;
 
     j->all = l;
     j->id = id;
@@ -432,12 +531,13 @@ static void draw(struct launching *l, struct launched *j, uint64_t id)
         idset_set(j->ranks, rng_below(r, s->cfg.size));
     j->ntasks = j->each * (uint32_t)idset_count(j->ranks);
     j->got = sim_alloc(s, 2 * j->ntasks * sizeof(*j->got));
+    j->zombies = sim_alloc(s, s->cfg.size * sizeof(*j->zombies));
     j->code = rng_chance(r, 0.5) ? 0 : (int)rng_below(r, 50);
     j->amount = rng_below(r, j->kind == MEET ? 6 : rng_chance(r, 0.1) ? 200000 : 8000);
     j->window = rng_chance(r, 0.5) ? 0 : rng_range(r, 1, 4000);
     if (j->kind == SLEEP) {
         j->signum = rng_chance(r, 0.5) ? SIGTERM : SIGUSR1;
-        sim_at(s, at + rng_range(r, 20, 400) * SIM_MS, kill_job, j, NULL);
+        sim_at(s, at + rng_range(r, 20, apart(s) ? APART_MS : 400) * SIM_MS, kill_job, j, NULL);
     }
     if (j->kind == EMIT || reads(j))
         listen_to(j);
@@ -454,7 +554,7 @@ static void die(void *arg, void *data)
     if (n->state != NODE_ON)
         return;
     l->s->faults++;
-    for (unsigned i = 0; i < l->njobs; i++)
+    for (unsigned i = 0; i < l->njobs && !apart(l->s); i++)
         l->jobs[i].lost |= !l->jobs[i].ended && idset_test(l->jobs[i].ranks, n->rank);
     if (core_leaves_alone(n->core) && rng_chance(&l->s->rng, 0.3)) {
         n->leaves = true;
@@ -500,18 +600,24 @@ static void launch_run(sim_t *s)
     l->s = s;
     l->faults = rng_chance(&s->rng, 0.8);
     l->manager = node_ep_add(&s->nodes[0], ENDPOINT_MODULE, "job");
+    s->task_starts = starts;
+    s->task_starts_arg = l;
+    if (apart(s))
+        watch_ranks(l);
     want(s, flux_rpc(l->manager->h, "wrexec.jobs", "{}", 0, FLUX_MSGF_STREAMING), jobs_cb, l);
     l->njobs = rng_range(&s->rng, 1, JOBS_MAX);
     for (unsigned i = 0; i < l->njobs && !s->failed; i++)
         draw(l, &l->jobs[i], FIRST_ID + i);
+    if (apart(s))
+        sim_absences(s, rng_range(&s->rng, 1, 6), APART_MS * SIM_MS);
     if (l->faults) {
         for (unsigned i = rng_range(&s->rng, 1, 4); i > 0; i--)
-            sim_at(s, sim_now(s) + rng_below(&s->rng, 400) * SIM_MS, die, l,
+            sim_at(s, sim_now(s) + rng_below(&s->rng, apart(s) ? APART_MS : 400) * SIM_MS, die, l,
                    &s->nodes[rng_range(&s->rng, 1, s->cfg.size - 1)]);
-        if (rng_chance(&s->rng, 0.7))
-            sim_returns(s, 30 * SIM_S);
     }
-    if (!s->failed && !sim_run_until(s, all_over, l, 120 * SIM_S))
+    if ((l->faults || apart(s)) && rng_chance(&s->rng, 0.7))
+        sim_returns(s, apart(s) ? APART_LIMIT : 30 * SIM_S);
+    if (!s->failed && !sim_run_until(s, all_over, l, apart(s) ? APART_LIMIT : 120 * SIM_S))
         complain(l);
     sim_run_for(s, SIM_S + sim_max_delay(s) * 8);
     for (unsigned i = 0; i < l->njobs; i++)
@@ -524,6 +630,8 @@ static void launch_tune(struct sim_config *cfg, struct rng *rng)
     cfg->heal = 5.;
     if (cfg->size > 24)
         cfg->size = 2 + rng_below(rng, 23);
+    if (rng_below(rng, 3) == 2)
+        cfg->live = &sim_silence;
 }
 
 const struct scenario scenario_launch = {"launch", "jobs lose nothing when brokers above them die",

@@ -10,6 +10,7 @@ failed_once=(
     "launch 2000431 lost output that a node had sent when its parent died, and then a broker above"
     "launch 2002535 lost output of a job that stores it, likewise"
     "launch 2031830 failed a job because a broker between left slowly"
+    "launch 20138 told of a job that had lost a node that a barrier had failed"
     "heal 2004051 ended the subtree of an orphan that counted as lost"
     "heal 2005277 let a later request overtake one that waited for an orphan"
     "apart 2001626 never welcomed a rank that two brokers had waited for"

@@ -223,6 +223,9 @@ struct sim {
     int64_t apart_until;
     /* Broker `n` calls `of` slow, or lost: is that so?  NULL: any is. */
     void (*accused)(sim_t *s, const struct node *n, const struct chan *from, bool lost);
+    /* Broker `n` starts the tasks of a job (tasks.c); NULL: nobody wants to know. */
+    void (*task_starts)(const struct node *n, uint64_t job, void *arg);
+    void *task_starts_arg;
     struct disk *disk;           /* of rank 0; NULL: none */
     struct kvs_storage *storage; /* its driver, while it is there */
     bool clock_set; /* the wall clock of the root: what is on record says nothing of durations */

@@ -394,6 +394,9 @@ int launchlink_run(launchlink_t *x, uint64_t job, struct wire_run *run,
     if (p->eof)
         p->taken = p->got = p->amount;
     list_append(&x->parts, &p->node);
+    if (x->s->task_starts)
+        x->s->task_starts(((struct sim_ep *)flux_handle_impl(x->h))->broker, job,
+                          x->s->task_starts_arg);
     later(p);
     return 0;
 }
