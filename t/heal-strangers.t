@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Brokers that a session must not take: a second one of a rank, one with the key of another host, and
-# ones of another size or shape.
+# Brokers that a session must not take: a second one of a rank, at its place and while the first one
+# lives below another broker, one with the key of another host, and ones of another size or shape.
 # Each ends with a sentence that says what to do; so does the session, which goes on, and counts
 # nobody as lost and no incarnation.  By UNIX sockets with a shared key, and by ZeroMQ with a key for each
 # rank.  (t/link-foreign.t has brokers of other sessions; check_ulink and check_link_gate have other
@@ -29,7 +29,8 @@ session {
     keyfile = "$PWD/$1",
     topology = "kary:2",
     attrs = {
-        ["boot.timeout"] = "1s", quorum = 5, ["orphan.timeout"] = "0.1s", modules = "log",
+        ["boot.timeout"] = "1s", quorum = 5, ["orphan.timeout"] = "0.1s", ["overlay.settle"] = "0",
+        ["join.timeout"] = "$((60 * TIME_SCALE))s", modules = "log",
     },
 }
 END
@@ -110,6 +111,16 @@ for transport in auto zmq; do
             "refused this broker's public key, .*: start it with the key of its own rank" \
             1 "its public key, .*, is not that of a neighbor: start it with the key of its own rank"
     fi
+
+    kill -KILL "${pids[1]}"
+    wait "${pids[1]}" 2>/dev/null
+    ok "$transport: rank 1 dies, rank 3 lives below rank 0" wait_until 30 below 3 0
+    begin 1 "${set[@]}"
+    ok "$transport: rank 1 comes back, rank 3 stays" wait_until 30 up_is "$all"
+    ok "$transport: ... below rank 0" below 3 0
+    refused "$transport: a second broker of rank 3" twin 3 \
+        "rank 3 was refused by its parent, rank 1: rank 3 is up below rank 0: stop one of its two brokers" \
+        1 "rank 3 was refused: rank 3 is up below rank 0: stop one of its two brokers"
 
     begin 4 "${set[@]}"
     begin 6 "${set[@]}"

@@ -18,6 +18,10 @@
  * than BOUNCES_FREE times in a row, is held off: its next welcome has to wait, each time twice as
  * long. Each join and each loss of a rank costs the whole session events and work of its services.
  *
+ * Second brokers: a child whose rank is up below another broker waits until the loss of that one is
+ * announced, since it may have died.  If that is not announced within a part of join_timeout, the
+ * two of them live, and the child is refused.
+ *
  * Invariants:
  *  1. `up` and `lost` are disjoint.
  *  2. A child is welcomed once for each time that it connects: a child that is up is not welcomed.
@@ -39,6 +43,7 @@
 #define BOUNCES_FREE 3  /* losses in a row without a delay; later ones delay the next welcome ... */
 #define BOUNCE_DELAY 1. /* ... by this number of seconds, twice as long each time ... */
 #define BOUNCE_DOUBLINGS 5 /* ... up to this number of doublings; shorter than join_timeout */
+#define TAKEN_PART 6 /* of join_timeout: time for a broker of the same rank to be found dead */
 #define PROTOCOL_VERSION 1
 
 struct join {
@@ -46,6 +51,7 @@ struct join {
     flux_watcher_t *report_timer;
     flux_watcher_t *boot_timer;   /* timer of the root */
     flux_watcher_t *bounce_timer; /* a child that is held off may be welcomed */
+    flux_watcher_t *taken_timer;  /* a child of a rank that is up elsewhere is refused */
     bool boot_over;               /* boot_timeout has passed */
     bool local_ready;
     uint32_t vacant; /* ranks of this subtree that have no host when the session begins */
@@ -340,14 +346,66 @@ static void note_keys(core_t *c, const struct control_hello *h)
     idset_destroy(ranks);
 }
 
+/* Returns whether the session counts this rank as up below another broker. */
+static bool is_elsewhere(const core_t *c, uint32_t rank)
+{
+    uint32_t at = topology_parent(overlay_tree(c), rank);
+
+    return c->state == CORE_RUN && at != c->cfg.rank && !census_is_gone(c, rank) &&
+           !census_is_gone(c, at) && !(c->pending && idset_test(c->pending, rank));
+}
+
+/* Keep the hello of a child that has to wait. */
+static void keep_hello(core_t *c, struct peer *p, const struct control_hello *h,
+                       const flux_msg_t *msg)
+{
+    flux_msg_destroy(p->hello);
+    p->hello = flux_msg_incref(msg);
+    if (h->below || c->cfg.join_timeout <= 0.)
+        return;
+    if (p->waits_since <= 0.)
+        p->waits_since = flux_reactor_now(c->r);
+    if (!flux_watcher_active(c->join->taken_timer))
+        flux_timer_start(c->join->taken_timer, c->cfg.join_timeout / TAKEN_PART, 0.);
+}
+
+static void taken_timer_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
+{
+    core_t *c = arg;
+    double oldest = flux_reactor_now(r) - c->cfg.join_timeout / TAKEN_PART;
+    bool more = false;
+    errmsg_t why;
+
+    for (uint32_t i = 0; i < c->nchildren; i++) {
+        struct peer *p = c->children[i];
+
+        if (!p->hello || p->waits_since <= 0.)
+            continue;
+        if (p->waits_since > oldest || !is_elsewhere(c, p->rank)) {
+            more = true;
+            continue;
+        }
+        flux_msg_destroy(p->hello);
+        p->hello = NULL;
+        p->refused = true;
+        errmsg_set(&why, "rank %u is up below rank %u: stop one of its two brokers", p->rank,
+                   topology_parent(overlay_tree(c), p->rank));
+        join_refuse(c, p, why.text, false);
+    }
+    if (more)
+        flux_timer_start(w, c->cfg.join_timeout / TAKEN_PART / 4., 0.);
+}
+
 /* Returns whether it is too early to welcome this child, which is not expected.  `late`: its place
  * is below another broker. */
 static bool must_wait(core_t *c, struct peer *p, const struct control_hello *h, bool late)
 {
     bool pending = !h->below && c->pending && idset_test(c->pending, p->rank);
+    bool elsewhere = !h->below && is_elsewhere(c, p->rank);
 
     return (!h->below && held_off(c, p)) || return_must_wait(c, p, h->below) ||
-           ((late || pending) && late_must_wait(c, p)) || (h->below && heal_must_wait(c, p));
+           ((late || pending || elsewhere) && late_must_wait(c, p)) ||
+           (h->below && heal_must_wait(c, p));
 }
 
 void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
@@ -396,8 +454,7 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
     else if (admit_waits(c, p, h, msg))
         return;
     else if (expected ? !p->event_up : must_wait(c, p, h, late)) {
-        flux_msg_destroy(p->hello);
-        p->hello = flux_msg_incref(msg);
+        keep_hello(c, p, h, msg);
         return;
     } else {
         p->up = !expected;
@@ -587,6 +644,7 @@ void join_stop(core_t *c)
     flux_watcher_stop(c->join->timer);
     flux_watcher_stop(c->join->boot_timer);
     flux_watcher_stop(c->join->bounce_timer);
+    flux_watcher_stop(c->join->taken_timer);
 }
 
 int join_init(core_t *c)
@@ -597,6 +655,7 @@ int join_init(core_t *c)
                    (j->report_timer = flux_timer_create(c->r, report_late_cb, c)) &&
                    (j->boot_timer = flux_timer_create(c->r, boot_timer_cb, c)) &&
                    (j->bounce_timer = flux_timer_create(c->r, bounce_timer_cb, c)) &&
+                   (j->taken_timer = flux_timer_create(c->r, taken_timer_cb, c)) &&
                    count_vacant(c) == 0
                ? 0
                : -1;
@@ -612,5 +671,6 @@ void join_destroy(core_t *c)
     flux_watcher_destroy(j->report_timer);
     flux_watcher_destroy(j->boot_timer);
     flux_watcher_destroy(j->bounce_timer);
+    flux_watcher_destroy(j->taken_timer);
     free(j);
 }

@@ -43,7 +43,9 @@
  *     by then, the place becomes the first move of the new incarnation, which both number alike,
  *     and which the ancestor reports.
  *  3. If the earlier broker of the rank is pending here (core_heal.c), it is lost: its successor
- *     has the same key, and on a host only one of them can have the directory of the rank.
+ *     has the same key, and on a host only one of them can have the directory of the rank.  The
+ *     exception is one that another broker has heard (core_third.c): it lives, and its successor
+ *     waits until it has arrived elsewhere, or is lost.
  *  4. An ancestor knows the key of a rank that was up below it (core_keys.c).  It asks boot for the
  *     key of a rank below it that is down and has reported none.
  *
@@ -237,7 +239,7 @@ bool late_must_wait(core_t *c, struct peer *p)
     if (p->await)
         idset_destroy(p->await);
     p->await = rank;
-    if (c->pending && idset_test(c->pending, p->rank)) {
+    if (c->pending && idset_test(c->pending, p->rank) && !third_lives(c, p)) {
         idset_t *lost = idset_copy(rank);
 
         if (lost)

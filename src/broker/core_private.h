@@ -67,6 +67,7 @@ struct peer {
     unsigned flaps;        /* child: number of times that it came back and was soon lost again */
     unsigned fails;        /* child: number of its moves that failed in a row, up to a bound */
     double joined;         /* child: time of its welcome in a running session; 0: earlier */
+    double waits_since;    /* child: time from which its hello has to wait; 0: it does not */
     unsigned bounces;      /* child: number of times in a row that it joined and was soon lost */
     double not_before;     /* child: time before which it is not welcomed; 0: none */
     struct list_node node; /* former parent: core.formers */

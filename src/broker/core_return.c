@@ -125,6 +125,7 @@ void core_peer_back(core_t *c, enum core_plane plane, uint32_t rank)
     p->lost = p->gone = p->refused = false;
     p->joins = plane == CORE_RING;
     p->up = plane == CORE_RING && c->state != CORE_JOIN;
+    p->waits_since = 0.;
     flux_msg_destroy(p->hello);
     p->hello = NULL;
     admit_forget(p);

@@ -162,6 +162,86 @@ START_TEST(of_another_start)
 }
 END_TEST
 
+static void say_hello(struct cluster *cl)
+{
+    core_peer_back(cl->nodes[1].core, CORE_TREE, 3);
+    core_child_event_up(cl->nodes[1].core, 3);
+    control(cl, 1, 3, "overlay.hello",
+            "{\"rank\":3,\"size\":7,\"topology\":\"kary:2\",\"version\":1}");
+    cl_pump(cl);
+}
+
+/* Rank 3 lives below rank 0, and not in its place, since the link to its parent is bad (0), or
+ * since its parent has died and has come back (1); or it is still on its way to rank 0 (2).
+ * Another broker of its rank connects to its parent. */
+static struct cluster *second(int how)
+{
+    struct cluster *cl = cl_up(7, "kary:2");
+
+    if (how == 0) {
+        move_away(cl, 3, 1, 0);
+    } else if (how == 1) {
+        cl_kill(cl, 1);
+        cl_sleep(cl, 2.);
+        start_again(cl, 1);
+    } else {
+        control(cl, 1, 3, "overlay.deaf", "{\"deaf\":true}");
+        core_peer_lost(cl->nodes[1].core, CORE_TREE, 3, "it is silent");
+        cl_pump(cl);
+    }
+    say_hello(cl);
+    if (how == 2) {
+        expect_ranks(core_ranks_lost(cl->nodes[0].core), "");
+        /* The first one arrives; as in this session a rank has one connection, that of the second
+         * one ends. */
+        core_peer_lost(cl->nodes[3].core, CORE_TREE, 1, "it is silent");
+        cl_sleep(cl, 2.);
+        say_hello(cl);
+    }
+    cl_sleep(cl, 2.);
+    ck_assert_ptr_null(strstr(cl->nodes[1].log, "rank 3 was refused"));
+    ck_assert_uint_eq(cl->nodes[3].parent, 0);
+    return cl;
+}
+
+/* The second one waits, as the first one may be dead, and is then refused.  Nobody else notices. */
+START_TEST(second_broker)
+{
+    struct cluster *cl = second(_i);
+
+    cl_sleep(cl, 15.);
+    ck_assert_msg(strstr(cl->nodes[1].log, "rank 3 was refused: rank 3 is up below rank 0: stop "
+                                           "one of its two brokers") != NULL,
+                  "%s", cl->nodes[1].log);
+    core_peer_lost(cl->nodes[1].core, CORE_TREE, 3, "it has ended");
+    cl_sleep(cl, TIMEOUT + 1.);
+    expect_running(cl);
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-6");
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), "");
+    ck_assert_ptr_null(strstr(cl->nodes[0].log, "rank 3 came back"));
+    ck_assert_uint_eq(parent_of(cl, 1, 3), 0);
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
+/* The first one dies before that: the second one joins. */
+START_TEST(second_broker_joins)
+{
+    struct cluster *cl = second(_i);
+
+    cl_kill(cl, 3);
+    cl_sleep(cl, 15.);
+    ck_assert_ptr_null(strstr(cl->nodes[1].log, "rank 3 was refused"));
+    control(cl, 1, 3, "overlay.ready", "{\"ranks\":\"3\"}");
+    cl_pump(cl);
+    ck_assert_msg(strstr(cl->nodes[0].log, "rank 3 came back: incarnation 2") != NULL, "%s",
+                  cl->nodes[0].log);
+    ck_assert_uint_eq(parent_of(cl, 0, 3), 1);
+    cl_free(cl);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {keys,        bad_keys,      refused,
@@ -172,5 +252,7 @@ int main(void)
     tcase_add_checked_fixture(tc, healing, NULL);
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
         tcase_add_test(tc, tests[i]);
+    tcase_add_loop_test(tc, second_broker, 0, 3);
+    tcase_add_loop_test(tc, second_broker_joins, 0, 3);
     return run_case("core_accept", tc);
 }
