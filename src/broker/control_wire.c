@@ -149,6 +149,13 @@ static const struct flux_field deaf_fields[] = {
 };
 static const struct flux_schema deaf_schema = FLUX_SCHEMA(struct control_deaf, deaf_fields);
 
+static const struct flux_field awaited_fields[] = {
+    FLUX_FIELD_BOOL(struct control_awaited, awaited, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema awaited_schema =
+    FLUX_SCHEMA(struct control_awaited, awaited_fields);
+
 static const struct flux_field empty_fields[] = {FLUX_FIELD_END};
 static const struct flux_schema empty_schema = {empty_fields};
 
@@ -216,6 +223,10 @@ const struct flux_method control_up[CONTROL_NUP + 1] = {
                       .request = &deaf_schema,
                       .what = "the child has heard nothing from its parent for live.slow, and may "
                               "be about to connect to a broker above; or hears it again"},
+    [CONTROL_AWAITED] = {.topic = "event.awaited",
+                         .request = &awaited_schema,
+                         .what = "somebody at the child or below it has subscribed to the "
+                                 "heartbeat; or nobody has any longer"},
     [CONTROL_NUP] = FLUX_METHOD_END,
 };
 

@@ -116,6 +116,10 @@ struct control_deaf {
     bool deaf; /* the sender hears nothing from its parent; or does again */
 };
 
+struct control_awaited {
+    bool awaited; /* somebody at the sender or below it has subscribed to EVENT_OFFERED */
+};
+
 /* Places in the tables of messages to the parent, and of messages to a child. */
 enum {
     CONTROL_HELLO,
@@ -132,6 +136,7 @@ enum {
     CONTROL_TAKE,
     CONTROL_GAVE,
     CONTROL_DEAF,
+    CONTROL_AWAITED,
     CONTROL_NUP
 };
 enum {

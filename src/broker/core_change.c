@@ -181,6 +181,7 @@ static void change(core_t *c, const struct control_moved *m)
     moves_tell_again(c);
     event_moving(c);
     event_moved(c, r->ahead);
+    offer_again(c, true);
     go_on(c);
     former_answered(c);
 }
@@ -214,6 +215,7 @@ void change_given(core_t *c, const struct peer *p, const struct control_moved *m
             c->parent->up = true;
             if (!idset_empty(c->untold))
                 moves_tell_again(c);
+            offer_tell(c);
             go_on(c);
         }
     } else if (c->second && m->parent == c->second->rank && r->leaving) {

@@ -335,6 +335,16 @@ static bool subscribed(endpoint_t *ep, const char *topic)
     return false;
 }
 
+bool event_has_subscriber(const core_t *c, const char *topic)
+{
+    LIST_FOREACH(it, &c->subscribers)
+    {
+        if (subscribed(list_entry(it, struct endpoint, sub_node), topic))
+            return true;
+    }
+    return false;
+}
+
 /* Deliver to the subscribers of the topic, or to all. */
 static void deliver(core_t *c, flux_msg_t *msg, bool all)
 {
@@ -403,6 +413,8 @@ static void pass_on(core_t *c, flux_msg_t *msg)
     pass_down(c, msg);
     overlay_event(c, msg);
     deliver(c, msg, false);
+    if (strcmp(flux_msg_topic(msg), EVENT_OFFERED) == 0)
+        offer_tell(c); /* nobody may await the next one */
 }
 
 /* After a cut: when the last event on its way has arrived, notify subscribers and children.  If the
@@ -683,6 +695,8 @@ int event_subscribe(endpoint_t *ep, const char *prefix)
         list_append(&ep->subs, &s->node);
     }
     s->count++;
+    if (flux_topic_prefix(EVENT_OFFERED, prefix))
+        offer_tell(ep->core);
     return 0;
 }
 

@@ -461,6 +461,7 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
         p->absent = p->leaving = p->former = false;
         admit_forget(p);
         third_forget(p);
+        p->awaits = h->below != NULL; /* an orphan may await it (core_offer.c) */
         p->joined = core_session_runs(c) ? flux_reactor_now(c->r) : 0.;
         note_keys(c, h);
         if (late)
@@ -507,6 +508,7 @@ static void wired(core_t *c, uint64_t seq)
     /* Report ranks that were lost before there was a parent. */
     overlay_tell_lost(c, c->lost);
     live_again(c);
+    offer_again(c, false);
     for (uint32_t i = 0; i < c->nchildren; i++)
         join_hello_again(c, c->children[i]);
     route_held(c, &c->ring_next);

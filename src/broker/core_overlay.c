@@ -637,6 +637,7 @@ static control_handler *const from_child[CONTROL_NUP] = {
     [CONTROL_TAKE] = restore_expect_cb,
     [CONTROL_GAVE] = restore_given_cb,
     [CONTROL_DEAF] = third_deaf_cb,
+    [CONTROL_AWAITED] = offer_awaited_cb,
 };
 static control_handler *const from_parent[CONTROL_NDOWN] = {
     [CONTROL_WELCOME] = join_welcome_cb,
@@ -674,6 +675,7 @@ void overlay_control(core_t *c, struct peer *from, const flux_msg_t *msg)
         struct control_changes changes;
         struct control_down_order shutdown;
         struct control_deaf deaf;
+        struct control_awaited awaited;
     } in;
     errmsg_t err = {"unknown message"};
 

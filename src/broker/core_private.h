@@ -77,6 +77,7 @@ struct peer {
     bool doubted; /* child: it is silent, and others are asked whether they hear it */
     bool vouched; /* child: ... and one does */
     bool deaf;    /* child: it says that it hears nothing from this broker */
+    bool awaits;  /* child: somebody there has subscribed to EVENT_OFFERED */
     bool refused; /* child: it is an orphan, and was refused on this connection */
     flux_msg_t *hello; /* child: a hello that cannot be answered yet */
     uint32_t asking;   /* child: number of the question whether it may join; 0: none is open */
@@ -205,6 +206,7 @@ struct core {
     struct list_node subscribers;
     uint64_t subscribers_left; /* number of subscribers that have left: a walk then starts again */
     struct event_log *events;
+    bool awaited; /* the parent has been told that somebody here has subscribed to EVENT_OFFERED */
 
     idset_t *up; /* ranks ready in this subtree (root: in the session) */
     idset_t *lost;
@@ -355,6 +357,7 @@ void event_cut(core_t *c, uint64_t last);    /* no event follows `last` (0: the 
 int event_subscribe(endpoint_t *ep, const char *prefix);
 int event_unsubscribe(endpoint_t *ep, const char *prefix);
 void event_unsubscribe_all(endpoint_t *ep);
+bool event_has_subscriber(const core_t *c, const char *topic); /* at this broker */
 
 /* Handle a control message, decoded as a struct of control_wire.h. */
 typedef void control_handler(core_t *c, struct peer *from, const void *in, const flux_msg_t *msg);
@@ -393,6 +396,13 @@ void overlay_shutdown(core_t *c, int rc, const char *reason);
 /* The session counts this broker as lost: it leaves, and those below it connect to a broker above,
  * as after its death, even while it has no parent. */
 void overlay_counted_lost(core_t *c, const char *reason);
+
+/* core_offer.c */
+bool offer_awaited(const core_t *c); /* at this broker or below it */
+void offer_tell(core_t *c);          /* tell the parent, if that has changed */
+/* There is another parent: does it believe that the event is awaited here? */
+void offer_again(core_t *c, bool believed);
+control_handler offer_awaited_cb;
 
 /* core_third.c */
 int third_init(core_t *c);

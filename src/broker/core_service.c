@@ -78,10 +78,10 @@ static int check_event(const flux_msg_t *req, const flux_msg_t *ev, errmsg_t *er
     return 0;
 }
 
-static void publish_cb(flux_t *h, const flux_msg_t *req, void *arg)
+/* Publish the event in a request; or, if it is `offered`, only where somebody has subscribed. */
+static void publish(core_t *c, flux_t *h, const flux_msg_t *req, bool offered)
 {
-    core_t *c = arg;
-    struct event_published p;
+    struct event_published p = {0};
     size_t len;
     const void *data = flux_msg_payload(req, &len);
     errmsg_t err;
@@ -93,15 +93,29 @@ static void publish_cb(flux_t *h, const flux_msg_t *req, void *arg)
         return;
     }
     if (!data || !flux_msg_has_flag(req, FLUX_MSGF_RAW)) {
-        flux_respond_error(h, req, EPROTO, "event.publish needs an encoded event as its payload");
+        flux_respond_error(h, req, EPROTO, "%s needs an encoded event as its payload",
+                           flux_msg_topic(req));
         return;
     }
     if (!(ev = flux_msg_decode(data, len, &err))) {
-        flux_respond_error(h, req, errno, "event.publish: %s", err.text);
+        flux_respond_error(h, req, errno, "%s: %s", flux_msg_topic(req), err.text);
         return;
     }
     if (check_event(req, ev, &err) < 0) {
         flux_respond_error(h, req, errno, "%s", err.text);
+        flux_msg_destroy(ev);
+        return;
+    }
+    if (offered && strcmp(flux_msg_topic(ev), EVENT_OFFERED) != 0) {
+        flux_respond_error(h, req, EINVAL,
+                           "event.offer: the topic is " EVENT_OFFERED
+                           ", not %.64s: publish the event",
+                           flux_msg_topic(ev));
+        flux_msg_destroy(ev);
+        return;
+    }
+    if (offered && !offer_awaited(c)) {
+        flux_respond_struct(h, req, &event_published_schema, &p);
         flux_msg_destroy(ev);
         return;
     }
@@ -111,6 +125,16 @@ static void publish_cb(flux_t *h, const flux_msg_t *req, void *arg)
         flux_respond_error(h, req, errno, "the event was not published: %s", strerror(errno));
     else
         flux_respond_struct(h, req, &event_published_schema, &p);
+}
+
+static void publish_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    publish(arg, h, req, false);
+}
+
+static void offer_cb(flux_t *h, const flux_msg_t *req, void *arg)
+{
+    publish(arg, h, req, true);
 }
 
 /* Return the endpoint of a subscriber.  Only local endpoints may subscribe: their requests have a
@@ -287,6 +311,7 @@ static void sender_cb(flux_t *h, const flux_msg_t *req, void *arg)
 static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "event.publish", publish_cb,
      FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER},
+    {FLUX_MSG_REQUEST, "event.offer", offer_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "event.subscribe", subscribe_cb,
      FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "event.unsubscribe", unsubscribe_cb,

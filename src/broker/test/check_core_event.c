@@ -4,11 +4,12 @@
 #include "libutil/test/suite.h"
 #include "cluster.h"
 
-/* A client's request to publish, as clients send it. */
-static flux_msg_t *publish_request(uint32_t rank, const char *topic, const char *json)
+/* A request to publish or to offer an event, as clients send it. */
+static flux_msg_t *event_request(uint32_t rank, const char *method, const char *topic,
+                                 const char *json)
 {
     flux_msg_t *ev = flux_msg_create(FLUX_MSG_EVENT, topic);
-    flux_msg_t *req = flux_msg_create(FLUX_MSG_REQUEST, "event.publish");
+    flux_msg_t *req = flux_msg_create(FLUX_MSG_REQUEST, method);
     char *buf;
     size_t len;
 
@@ -23,6 +24,11 @@ static flux_msg_t *publish_request(uint32_t rank, const char *topic, const char 
     flux_msg_set_nodeid(req, 0);
     flux_msg_set_matchtag(req, 1000000);
     return req;
+}
+
+static flux_msg_t *publish_request(uint32_t rank, const char *topic, const char *json)
+{
+    return event_request(rank, "event.publish", topic, json);
 }
 
 static void publish(struct party *p, const char *topic, const char *json)
@@ -591,8 +597,135 @@ START_TEST(nested)
 }
 END_TEST
 
+/* Offer a heartbeat at rank 0.  Returns its number, or 0: nobody awaits it, and nothing is sent. */
+static uint64_t offer(struct cluster *cl, struct party *hb)
+{
+    uint64_t before = core_event_seq(hb->core);
+    char want[64];
+
+    cl_sleep(cl, 5.);
+    memset(cl->sent, 0, sizeof(cl->sent));
+    core_endpoint_input(hb->ep, event_request(0, "event.offer", "hb", "{}"));
+    cl_pump(cl);
+    if (core_event_seq(hb->core) == before) {
+        ck_assert_uint_eq(cl->sent[CORE_TREE] + cl->sent[CORE_EVENT] + cl->sent[CORE_RING], 0);
+        before = UINT64_MAX;
+    }
+    snprintf(want, sizeof(want), "{\"seq\":%llu}", (unsigned long long)(before + 1));
+    expect_answer(hb, hb->n, 0, want);
+    party_clear(hb);
+    return before + 1;
+}
+
+/* The last heartbeats have reached this subscriber. */
+static void expect_beat(const struct party *p, uint64_t seq)
+{
+    ck_assert_uint_gt(seq, 0);
+    ck_assert_uint_gt(p->n, 0);
+    ck_assert_str_eq(flux_msg_topic(p->kept[p->n - 1]), "hb");
+    ck_assert_uint_eq(flux_msg_seq(p->kept[p->n - 1]), seq);
+}
+
+/* Heartbeats are sent while somebody has subscribed, whose broker says so once. */
+START_TEST(offered)
+{
+    struct cluster *cl = cl_up(7, "kary:2");
+    struct party *hb = module(cl, 0, "hb");
+    struct party *p, *all;
+
+    ck_assert_uint_eq(offer(cl, hb), 0);
+    p = client(cl, 5);
+    subscribe(p, "hbs");
+    ck_assert_uint_eq(offer(cl, hb), 0);
+    subscribe(p, "hb");
+    cl_pump(cl);
+    ck_assert_uint_eq(cl->sent[CORE_TREE], 2);
+    memset(cl->sent, 0, sizeof(cl->sent));
+    subscribe(p, "hb");
+    all = client(cl, 6);
+    cl_pump(cl);
+    ck_assert_uint_eq(cl->sent[CORE_TREE], 0);
+    subscribe(all, "");
+    cl_pump(cl);
+    ck_assert_uint_eq(cl->sent[CORE_TREE], 1); /* rank 2 has told rank 0 already */
+    expect_beat(p, offer(cl, hb));
+    ck_assert_uint_eq(cl->sent[CORE_EVENT], 6);
+    ck_assert_uint_eq(cl->sent[CORE_TREE], 0);
+    party_leave(p);
+    expect_beat(all, offer(cl, hb));
+    ck_assert_uint_eq(cl->sent[CORE_TREE], 1);
+    expect_beat(all, offer(cl, hb));
+    ck_assert_uint_eq(cl->sent[CORE_TREE], 0);
+    party_leave(all);
+    ck_assert_uint_gt(offer(cl, hb), 0); /* rank 0 learns from this one that nobody is left */
+    ck_assert_uint_eq(offer(cl, hb), 0);
+    p = client(cl, 0);
+    subscribe(p, "h");
+    expect_beat(p, offer(cl, hb));
+    party_leave(p);
+    ck_assert_uint_eq(offer(cl, hb), 0);
+    cl_free(cl);
+}
+END_TEST
+
+/* Subscribers below a broker that dies go on, and those of a dead broker are forgotten. */
+START_TEST(offered_around_a_loss)
+{
+    struct cluster *cl;
+    struct party *hb, *p, *again;
+
+    cl_heal_timeout = 5.;
+    cl_settle = 10.;
+    cl = cl_up(7, "kary:2");
+    hb = module(cl, 0, "hb");
+    p = client(cl, 3);
+    subscribe(p, "hb");
+    expect_beat(p, offer(cl, hb));
+    cl_kill(cl, 1);
+    cl_sleep(cl, 2.);
+    ck_assert_uint_eq(cl->nodes[3].parent, 0);
+    expect_beat(p, offer(cl, hb));
+    cl_restart(cl, 1);
+    cl_pump(cl);
+    core_local_ready(cl->nodes[1].core);
+    cl_sleep(cl, 100.);
+    ck_assert_uint_eq(cl->nodes[3].parent, 1);
+    expect_beat(p, offer(cl, hb));
+    expect_beat(p, offer(cl, hb));
+    again = client(cl, 5);
+    subscribe(again, "hb");
+    cl_kill(cl, 3);
+    cl_sleep(cl, 2.);
+    expect_beat(again, offer(cl, hb));
+    cl_kill(cl, 5);
+    cl_restart(cl, 5);
+    cl_pump(cl);
+    core_local_ready(cl->nodes[5].core);
+    cl_sleep(cl, 100.);
+    (void)offer(cl, hb);
+    ck_assert_uint_eq(offer(cl, hb), 0);
+    cl_free(cl);
+    cl_heal_timeout = cl_settle = 0.;
+}
+END_TEST
+
+/* Only services of the broker offer events, and only heartbeats. */
+START_TEST(offers_refused)
+{
+    struct cluster *cl = cl_up(2, "flat");
+    struct party *p = client(cl, 0), *m = module(cl, 0, "hb");
+
+    core_endpoint_input(p->ep, event_request(0, "event.offer", "hb", "{}"));
+    expect_answer(p, 1, EPERM, "");
+    core_endpoint_input(m->ep, event_request(0, "event.offer", "other", "{}"));
+    expect_answer(m, 1, EINVAL, "the topic is hb, not other");
+    cl_free(cl);
+}
+END_TEST
+
 int main(void)
 {
     RUN_SUITE("core_event", order, subscriptions, refused, large_json, gap, overtaken, skip,
-              missed_at_the_end, cut_off, late_joiners, early, subscribers_go, nested);
+              missed_at_the_end, cut_off, late_joiners, early, subscribers_go, nested, offered,
+              offered_around_a_loss, offers_refused);
 }

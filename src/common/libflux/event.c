@@ -19,15 +19,15 @@
 #include "event.h"
 #include "event_wire.h"
 
-/* Make the "event.publish" request around event `ev`, which is freed. */
-static flux_msg_t *wrap(flux_t *h, flux_msg_t *ev, unsigned flags)
+/* Make the request `method` around event `ev`, which is freed. */
+static flux_msg_t *wrap(flux_t *h, const char *method, flux_msg_t *ev, unsigned flags)
 {
     size_t size = flux_msg_encoded_size(ev);
     flux_msg_t *req = NULL;
     char *buf = NULL;
 
     flux_msg_set_nodeid(ev, flux_rank(h));
-    if (!(buf = malloc(size + 1)) || !(req = flux_msg_create(FLUX_MSG_REQUEST, "event.publish")))
+    if (!(buf = malloc(size + 1)) || !(req = flux_msg_create(FLUX_MSG_REQUEST, method)))
         goto error;
     flux_msg_encode(ev, buf);
     flux_msg_destroy(ev);
@@ -46,8 +46,8 @@ error:
     return NULL;
 }
 
-static flux_msg_t *make_publish(flux_t *h, const char *topic, const char *json, const void *data,
-                                size_t len, unsigned flags)
+static flux_msg_t *make(flux_t *h, const char *method, const char *topic, const char *json,
+                        const void *data, size_t len, unsigned flags)
 {
     flux_msg_t *ev = flux_msg_create(FLUX_MSG_EVENT, topic);
 
@@ -58,19 +58,19 @@ static flux_msg_t *make_publish(flux_t *h, const char *topic, const char *json, 
         flux_msg_destroy(ev);
         return NULL;
     }
-    return wrap(h, ev, flags);
+    return wrap(h, method, ev, flags);
 }
 
 flux_future_t *flux_event_publish(flux_t *h, const char *topic, const char *json)
 {
-    flux_msg_t *req = make_publish(h, topic, json, NULL, 0, 0);
+    flux_msg_t *req = make(h, "event.publish", topic, json, NULL, 0, 0);
 
     return req ? flux_rpc_msg(h, req) : NULL;
 }
 
 flux_future_t *flux_event_publish_raw(flux_t *h, const char *topic, const void *data, size_t len)
 {
-    flux_msg_t *req = make_publish(h, topic, NULL, data, len, 0);
+    flux_msg_t *req = make(h, "event.publish", topic, NULL, data, len, 0);
 
     return req ? flux_rpc_msg(h, req) : NULL;
 }
@@ -87,14 +87,21 @@ int flux_event_get_seq(flux_future_t *f, uint64_t *seq, errmsg_t *err)
 
 int flux_event_send(flux_t *h, const char *topic, const char *json)
 {
-    flux_msg_t *req = make_publish(h, topic, json, NULL, 0, FLUX_MSGF_NORESPONSE);
+    flux_msg_t *req = make(h, "event.publish", topic, json, NULL, 0, FLUX_MSGF_NORESPONSE);
 
     return req ? flux_send(h, req) : -1;
 }
 
 int flux_event_send_raw(flux_t *h, const char *topic, const void *data, size_t len)
 {
-    flux_msg_t *req = make_publish(h, topic, NULL, data, len, FLUX_MSGF_NORESPONSE);
+    flux_msg_t *req = make(h, "event.publish", topic, NULL, data, len, FLUX_MSGF_NORESPONSE);
+
+    return req ? flux_send(h, req) : -1;
+}
+
+int flux_event_offer(flux_t *h, const char *topic, const char *json)
+{
+    flux_msg_t *req = make(h, "event.offer", topic, json, NULL, 0, FLUX_MSGF_NORESPONSE);
 
     return req ? flux_send(h, req) : -1;
 }

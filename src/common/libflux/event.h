@@ -20,6 +20,10 @@ int flux_event_get_seq(flux_future_t *f, uint64_t *seq, errmsg_t *err);
 int flux_event_send(flux_t *h, const char *topic, const char *json);
 int flux_event_send_raw(flux_t *h, const char *topic, const void *data, size_t len);
 
+/* The same for an event that nobody has to get: without a subscriber in the session it is not
+ * published.  For services of the broker; the topic is that of the heartbeat. */
+int flux_event_offer(flux_t *h, const char *topic, const char *json);
+
 /* Subscribe this handle to topics that begin with `prefix` ("" for all).  The future is ready
  * when the subscription is confirmed: handlers of this handle get every event numbered after
  * that. Subscriptions are counted; unsubscribe cancels one.  Results: flux_rpc_get().  NULL with

@@ -27,6 +27,11 @@ const struct flux_method event_methods[] = {
      .takes = "raw: an encoded event",
      .response = &event_published_schema,
      .what = "sent to rank 0, which gives the event its number"},
+    {.topic = "event.offer",
+     .takes = "raw: an encoded event",
+     .response = &event_published_schema,
+     .what = "the same for a heartbeat, which is published only if somebody in the session has "
+             "subscribed to it; seq is 0 if nobody has"},
     {.topic = "event.subscribe",
      .request = &event_prefix_schema,
      .gives = "empty object",

@@ -4,6 +4,10 @@
 
 #include "libschema/schema.h"
 
+/* The heartbeat, the only topic of "event.offer": brokers tell their parents whether anybody has
+ * subscribed to it, so that it is not sent through a session in which nobody has. */
+#define EVENT_OFFERED "hb"
+
 struct event_published {
     uint64_t seq;
 };

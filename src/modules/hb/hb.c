@@ -1,6 +1,8 @@
 /* hb.c - the heartbeat of a session.
  *
  * One instance, at rank 0, publishes the event "hb" {"epoch":n}, n = 0, 1, ..., once per period.
+ * A beat is numbered, but not published, while nobody in the session has subscribed to it
+ * (flux_event_offer()): then nothing is sent, and whoever subscribes gets the next beats.
  * A service does its periodic work upon this event, at all ranks at about the same moment: so all
  * processors of a machine are disturbed at once, and an idle session sleeps in between.
  *
@@ -43,7 +45,7 @@ static void beat_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
     struct hb_beat b = {ctx->epoch++};
     char *json = flux_schema_encode(&hb_beat_schema, &b);
 
-    if (!json || flux_event_send(ctx->h, "hb", json) < 0)
+    if (!json || flux_event_offer(ctx->h, "hb", json) < 0)
         ctx->failed++;
     free(json);
     set_timer(ctx);

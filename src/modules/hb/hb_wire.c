@@ -20,7 +20,9 @@ const struct flux_method hb_methods[] = {
     {.topic = "hb",
      .flags = FLUX_METHOD_EVENT,
      .request = &hb_beat_schema,
-     .what = "published by rank 0 once per period; epoch: 0, 1, ..."},
+     .what =
+         "published by rank 0 once per period while somebody in the session has subscribed to it; "
+         "epoch: number of the period, 0, 1, ..."},
     {.topic = "hb.stats",
      .response = &hb_stats_schema,
      .what = "number of the next beat, the period in seconds, beats that could not be published"},
