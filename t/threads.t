@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
 # Where threads meet: modules that are loaded, used from several clients at a time, reloaded and
 # unloaded. Worth most in a build with the thread sanitizer, whose reports it looks for.
+# shellcheck source=t/lib.sh
 . "$(dirname "$0")/lib.sh"
-need_flux start module kvs barrier wreckrun submit queue jobs
+# shellcheck source=t/heal.sh
+. "$SRCDIR/t/heal.sh"
+need_flux start module kvs barrier wreckrun submit queue jobs up
 
 # ZeroMQ is not built with the sanitizer: what its threads do looks like a race.  Each process writes its reports to a
 # file, the launcher and clients, too.
@@ -68,4 +71,47 @@ for ended in 14 28; do # the second one loads what the first has stored
     is "$(tr '\n' ' ' <out)" "ran ran ran ran $ended " "... its jobs and those before have run"
     is_without_race "all modules, $ended jobs"
 done
+
+# The tree heals while all modules run in threads of their own, and have work.
+hold 4 --topology=chain --restart --set=overlay.settle=1s --set=module.place=thread
+of_all 4
+ok "modules in threads: the session is up" wait_until 60 up_is "4 of 4 up: 0-3"
+# Some of these fail when a broker dies.
+busy() { # FILE COMMAND...: repeat it, and count what succeeds
+    while [ ! -e enough ]; do
+        "${@:2}" >/dev/null 2>&1 && echo one >>"$1"
+    done
+}
+goes_on() { # FILE
+    local n
+    n=$(wc -l <"$1")
+    wait_until 60 more "$1" "$n"
+}
+more() { # FILE COUNT
+    [ "$(wc -l <"$1")" -gt "$2" ]
+}
+work=()
+for file in puts.0 puts.3 jobs; do : >"$file"; done
+busy puts.0 at 0 kvs put load.0=1 &
+work+=($!)
+busy puts.3 at 3 kvs put load.3=1 &
+work+=($!)
+busy jobs at 0 wreckrun -n 1 true &
+work+=($!)
+again() { # RANK N PARENT: its N-th broker is up
+    "$FLUX" up --long | finds -E "^ *$1 +up +$3 +[0-9]+ +$2\$"
+}
+for victim in 1 2; do
+    kill -KILL "$("$FLUX" getattr -r "$victim" broker.pid)"
+    ok "rank $victim dies and is started again" wait_until 60 again "$victim" 2 $((victim - 1))
+    ok "... and the one below it returns to it" wait_until 60 below $((victim + 1)) "$victim"
+    for file in puts.0 puts.3 jobs; do
+        ok "... $file: the work goes on" goes_on "$file"
+    done
+done
+touch enough
+wait "${work[@]}"
+release
+is "$status" 0 "the session ends well"
+is_without_race "a tree that heals"
 finish
