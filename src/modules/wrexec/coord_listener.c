@@ -24,7 +24,9 @@
  *     what is kept of output.
  *
  * Failure: what cannot be kept, for lack of memory or because the client acknowledges no sentences
- * (SENTENCES_MAX), cannot be repeated either: then the stream cannot be resumed, and ends.
+ * (SENTENCES_MAX), cannot be repeated either: then the stream cannot be resumed, and ends.  What
+ * is kept and cannot be sent for lack of memory is sent with what follows.  A stream of which some
+ * output was never sent ends with ENOMEM.
  */
 #include "config.h"
 #include "coord_listener.h"
@@ -75,33 +77,36 @@ void coord_listener_destroy(struct listener *l)
 /* What is not kept ends the possibility to resume. */
 static void keep(struct listener *l, enum wire_type type, const void *data, size_t len)
 {
+    struct retained f;
+
     l->number++;
     if (!l->kept)
         return;
     if (retain_bytes(l->kept) > l->window + SENTENCES_MAX ||
         retain_add(l->kept, type, data, len) < 0) {
+        l->lacks_some |= retain_next(l->kept, &f);
         retain_destroy(l->kept);
         l->kept = NULL;
     }
 }
 
-static void send(struct listener *l, enum wire_type type, const void *data, size_t len)
+static int send(struct listener *l, enum wire_type type, const void *data, size_t len)
 {
-    if (type == WIRE_OUTPUT)
-        flux_respond_more_raw(l->h, l->req, data, len);
-    else
-        flux_respond_more(l->h, l->req, data);
+    return type == WIRE_OUTPUT ? flux_respond_more_raw(l->h, l->req, data, len)
+                               : flux_respond_more(l->h, l->req, data);
 }
 
-/* Send what is kept and was not sent. */
-static void send_kept(struct listener *l)
+/* Send what is kept and was not sent.  Returns -1 if some is left, for lack of memory. */
+static int send_kept(struct listener *l)
 {
     struct retained f;
 
     while (l->kept && !l->away && retain_next(l->kept, &f)) {
-        send(l, f.type, f.data, f.len);
+        if (send(l, f.type, f.data, f.len) < 0)
+            return -1;
         retain_sent(l->kept);
     }
+    return 0;
 }
 
 bool coord_listener_room(const struct listener *l)
@@ -116,9 +121,9 @@ bool coord_listener_output(struct listener *l, const void *data, size_t len)
     l->sent += len;
     keep(l, WIRE_OUTPUT, data, len);
     if (l->kept)
-        send_kept(l);
-    else
-        send(l, WIRE_OUTPUT, data, len);
+        (void)send_kept(l);
+    else if (send(l, WIRE_OUTPUT, data, len) < 0)
+        l->lacks_some = true;
     return true;
 }
 
@@ -130,9 +135,9 @@ void coord_listener_notice(struct listener *l, const struct wrexec_notice *n)
     if (json && counted)
         keep(l, WIRE_NOTE, json, strlen(json) + 1);
     if (json && counted && l->kept)
-        send_kept(l);
+        (void)send_kept(l);
     else if (json && !l->away)
-        send(l, WIRE_NOTE, json, 0);
+        (void)send(l, WIRE_NOTE, json, 0);
     free(json);
 }
 
@@ -151,6 +156,12 @@ static void send_last(struct listener *l, bool lazy)
 bool coord_listener_end(struct listener *l, int errnum, const char *text, bool lazy)
 {
     l->errnum = errnum;
+    if (send_kept(l) < 0 || l->lacks_some) {
+        flux_respond_error(l->h, l->req, ENOMEM,
+                           "out of memory for output of job %" PRIu64 ": some of it was not sent",
+                           l->id);
+        return false;
+    }
     if (!(l->last = strdup(text))) {
         flux_respond_error(l->h, l->req, ENOMEM, "out of memory for the end of job %" PRIu64,
                            l->id);
@@ -187,12 +198,18 @@ bool coord_listener_lost(struct listener *l)
     return l->lost;
 }
 
-void coord_listener_credit(struct listener *l, uint64_t received, uint64_t paid)
+static void credit(struct listener *l, uint64_t received, uint64_t paid)
 {
     if (paid > l->paid)
         l->paid = paid < l->sent ? paid : l->sent;
     if (l->kept && received <= l->number)
         (void)retain_ack(l->kept, received);
+}
+
+void coord_listener_credit(struct listener *l, uint64_t received, uint64_t paid)
+{
+    credit(l, received, paid);
+    (void)send_kept(l);
 }
 
 int coord_listener_resume(struct listener *l, const flux_msg_t *req, const struct wrexec_listen *p,
@@ -209,14 +226,14 @@ int coord_listener_resume(struct listener *l, const flux_msg_t *req, const struc
     flux_msg_destroy(l->req);
     l->req = flux_msg_incref(req);
     l->away = l->lost = false;
-    coord_listener_credit(l, p->received, p->paid);
+    credit(l, p->received, p->paid);
     retain_rewind(l->kept);
     return 0;
 }
 
 void coord_listener_go_on(struct listener *l)
 {
-    send_kept(l);
+    (void)send_kept(l);
     send_last(l, false);
 }
 
@@ -234,6 +251,7 @@ void coord_listener_save(const struct listener *l, flux_handover_t *o)
     flux_handover_put(o, l->away);
     flux_handover_put(o, l->lost);
     flux_handover_put(o, l->token);
+    flux_handover_put(o, l->lacks_some);
     flux_handover_put(o, l->kept != NULL);
     if (l->kept)
         retain_save(l->kept, o);
@@ -262,6 +280,7 @@ struct listener *coord_listener_load(flux_t *h, flux_handover_t *o)
     l->away = flux_handover_get(o, 1);
     l->lost = flux_handover_get(o, 1);
     l->token = flux_handover_get(o, UINT64_MAX);
+    l->lacks_some = flux_handover_get(o, 1);
     if (!flux_handover_get(o, 1)) {
         retain_destroy(l->kept);
         l->kept = NULL;

@@ -34,6 +34,7 @@ struct listener {
     uint64_t sent, paid; /* bytes of output */
     uint64_t number;     /* of the last response that is counted */
     retain_t *kept;      /* NULL: it cannot be resumed */
+    bool lacks_some;     /* some output could not be sent, and is not kept */
     char *last;          /* the last response, NULL: none yet */
     int errnum;          /* of that */
 };

@@ -157,7 +157,7 @@ bool settings_known(const struct settings *s);
 void settings_destroy(struct settings *s); /* NULL-safe */
 
 /* handover.c */
-#define HANDOVER_FORM 14
+#define HANDOVER_FORM 15
 /* Save and load the state that survives a reload.  handover_load() sends nothing; handover_go_on()
  * then continues the work that has waited.  Returns -1 with errno and an error message. */
 int handover_save(struct ctx *ctx, flux_handover_t *o, errmsg_t *err);

@@ -170,10 +170,10 @@ START_TEST(acknowledged)
 END_TEST
 
 /* The client has got records 1 and 2 in their order, each once, but for 2 again when it has said
- * that it has only one.  Some are missing where the allocation was theirs. */
+ * that it has only one.  Nothing is missing before something that has come. */
 static void expect_output(const struct bed *b, unsigned k)
 {
-    static const char *const sound[] = {"", "1", "2", "12", "22", "122"};
+    static const char *const sound[] = {"", "1", "12", "122"};
     bool found = false;
 
     for (size_t i = 0; i < sizeof(sound) / sizeof(sound[0]) && !found; i++)
