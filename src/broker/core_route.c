@@ -514,6 +514,18 @@ static bool ring_ends(const core_t *c)
     return c->ring_next.lost || c->ring_next.absent;
 }
 
+/* Returns whether a request goes from the ring to the tree: the ring ends here, and this broker has
+ * not sent the request by the tree before, where it has come to a break. */
+static bool leaves_ring(const core_t *c, const flux_msg_t *msg)
+{
+    uint32_t sent = flux_route_make(FLUX_ROUTE_TREE, c->cfg.rank);
+
+    for (size_t i = 0; i < flux_msg_route_count(msg); i++)
+        if (flux_msg_route_at(msg, i) == sent)
+            return false;
+    return ring_ends(c);
+}
+
 /* Returns whether this broker leaves, and has no way for a request that a neighbor on the tree has
  * sent.  The neighbor is about to learn that it has left, and then ends the request, or sends it
  * another way: the rank may be there by then.  An answer now would only be followed by the same
@@ -521,7 +533,7 @@ static bool ring_ends(const core_t *c)
 static bool ends_with_us(const core_t *c, const flux_msg_t *msg, const struct peer *from)
 {
     return c->alone && from && from->plane == CORE_TREE &&
-           !(flux_msg_flags(msg) & (FLUX_MSGF_RING | FLUX_MSGF_NORESPONSE));
+           !(flux_msg_flags(msg) & (FLUX_MSGF_RING | FLUX_MSGF_NORESPONSE)) && !has_left_ring(msg);
 }
 
 /* Route a request whose sender is already on the route stack. */
@@ -563,7 +575,7 @@ static void route(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *
         flux_msg_destroy(msg);
         return;
     }
-    if ((flags & FLUX_MSGF_RING) && ring_ends(c)) {
+    if ((flags & FLUX_MSGF_RING) && leaves_ring(c, msg)) {
         flags &= ~(unsigned)FLUX_MSGF_RING;
         flux_msg_set_flags(msg, flags);
     }
