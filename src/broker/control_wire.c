@@ -34,6 +34,7 @@ static const struct flux_field hello_fields[] = {
     FLUX_FIELD_ARRAY_OF(struct control_hello, moved, FLUX_FIELD_OPTIONAL, &control_moved_schema),
     FLUX_FIELD_BOOL(struct control_hello, guest, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_U64(struct control_hello, session, FLUX_FIELD_OPTIONAL),
+    FLUX_FIELD_BOOL(struct control_hello, awaited, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_STR(struct control_hello, host, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };

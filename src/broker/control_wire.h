@@ -23,6 +23,7 @@ struct control_hello {
     json_t *moved;     /* array of struct control_moved: earlier moves of `below`; NULL: none */
     bool guest;        /* it has a parent, which has told it to move here (overlay.go) */
     uint64_t session;  /* to which it belongs (control_welcome); 0: it joins */
+    bool awaited;      /* as control_awaited says */
     const char *host;  /* its name, in a session to which hosts may be added; NULL: not told */
 };
 

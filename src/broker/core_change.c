@@ -181,7 +181,7 @@ static void change(core_t *c, const struct control_moved *m)
     moves_tell_again(c);
     event_moving(c);
     event_moved(c, r->ahead);
-    offer_again(c, true);
+    offer_again(c);
     go_on(c);
     former_answered(c);
 }

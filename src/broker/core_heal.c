@@ -342,7 +342,7 @@ void heal_over(core_t *c, const struct control_welcome *n)
     live_arrived(c);
     moves_tell_again(c); /* the reports may have gone to the dead parent, like reports of losses */
     event_moved(c, n->seq);
-    offer_again(c, true);
+    offer_again(c);
     overlay_caught_up(c, lost);
     restore_plan(c);
     idset_destroy(lost);

@@ -461,7 +461,7 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
         p->absent = p->leaving = p->former = false;
         admit_forget(p);
         third_forget(p);
-        p->awaits = h->below != NULL; /* an orphan may await it (core_offer.c) */
+        p->awaits = h->awaited;
         p->joined = core_session_runs(c) ? flux_reactor_now(c->r) : 0.;
         note_keys(c, h);
         if (late)
@@ -469,6 +469,7 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
         n.moved = moves_list(c);
         n.incarnations = h->below ? NULL : census_list(c);
         overlay_send(c, p, &control_down[CONTROL_WELCOME], &n);
+        offer_tell(c);
         json_decref(n.moved);
         json_decref(n.incarnations);
         if (expected)
@@ -488,12 +489,13 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
 
 /* --- the hello of this broker --- */
 
-void join_fill_hello(const core_t *c, struct control_hello *h)
+void join_fill_hello(core_t *c, struct control_hello *h)
 {
     *h = (struct control_hello){.rank = c->cfg.rank,
                                 .size = c->cfg.size,
                                 .topology = topology_spec(c->topo),
                                 .version = PROTOCOL_VERSION,
+                                .awaited = offer_in_hello(c),
                                 .host = c->cfg.host,
                                 .keys = core_key_of(c, c->cfg.rank)};
 }
@@ -508,7 +510,7 @@ static void wired(core_t *c, uint64_t seq)
     /* Report ranks that were lost before there was a parent. */
     overlay_tell_lost(c, c->lost);
     live_again(c);
-    offer_again(c, false);
+    offer_again(c);
     for (uint32_t i = 0; i < c->nchildren; i++)
         join_hello_again(c, c->children[i]);
     route_held(c, &c->ring_next);

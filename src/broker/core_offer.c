@@ -6,16 +6,15 @@
  * offered to it (the request event.offer) only if somebody awaits it.
  *
  * Format: "event.awaited" {"awaited":b} to the parent says whether somebody at the sender or below
- * it has subscribed to EVENT_OFFERED, or to a prefix of it.
+ * it has subscribed to EVENT_OFFERED, or to a prefix of it.  A hello says so, too.
  *
  *    begin    is told at once: at a subscription, or at the message of a child
  *    end      is told at the message of a child, or when an event of this topic comes and nobody
  *             awaits the next one, so a program that subscribes repeatedly causes few messages
- *    heal     a child that is lost awaits the event as before while orphans may connect here; an
- *             orphan awaits it until it says otherwise, as does a child that returns to its place
+ *    heal     a child that is lost awaits the event as before while orphans may connect here
  *
  * Invariants:
- *  1. A child that joins awaits nothing, as far as its parent knows, until it says so.
+ *  1. What a parent knows of a child is what that has said last.
  *  2. While a living subtree awaits the event, all brokers above believe so, from the moment when
  *     they have been told first.  If a broker believes so and it is not true, its child says so.
  *
@@ -50,9 +49,15 @@ void offer_tell(core_t *c)
         c->awaited = a.awaited;
 }
 
-void offer_again(core_t *c, bool believed)
+bool offer_in_hello(core_t *c)
 {
-    c->awaited = believed;
+    c->awaited_hello = offer_awaited(c);
+    return c->awaited_hello;
+}
+
+void offer_again(core_t *c)
+{
+    c->awaited = c->awaited_hello;
     offer_tell(c);
 }
 

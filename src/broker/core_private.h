@@ -206,7 +206,9 @@ struct core {
     struct list_node subscribers;
     uint64_t subscribers_left; /* number of subscribers that have left: a walk then starts again */
     struct event_log *events;
-    bool awaited; /* the parent has been told that somebody here has subscribed to EVENT_OFFERED */
+    /* The parent has been told that somebody here has subscribed to EVENT_OFFERED; the last hello
+     * has said so. */
+    bool awaited, awaited_hello;
 
     idset_t *up; /* ranks ready in this subtree (root: in the session) */
     idset_t *lost;
@@ -379,7 +381,7 @@ void join_hello_again(core_t *c, struct peer *p); /* handle the hello that was k
 void join_refuse(core_t *c, struct peer *p, const char *reason, bool elsewhere);
 /* A child that was up is lost: hold it off if that happens repeatedly. */
 void join_bounced(core_t *c, struct peer *p);
-void join_fill_hello(const core_t *c, struct control_hello *h); /* common fields of hellos */
+void join_fill_hello(core_t *c, struct control_hello *h); /* common fields of hellos */
 control_handler join_hello_cb, join_welcome_cb, join_refused_cb;
 
 /* core_overlay.c */
@@ -400,8 +402,8 @@ void overlay_counted_lost(core_t *c, const char *reason);
 /* core_offer.c */
 bool offer_awaited(const core_t *c); /* at this broker or below it */
 void offer_tell(core_t *c);          /* tell the parent, if that has changed */
-/* There is another parent: does it believe that the event is awaited here? */
-void offer_again(core_t *c, bool believed);
+bool offer_in_hello(core_t *c);      /* for a hello */
+void offer_again(core_t *c);         /* there is a parent, which had a hello: tell it what is new */
 control_handler offer_awaited_cb;
 
 /* core_third.c */
