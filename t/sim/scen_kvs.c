@@ -454,14 +454,20 @@ static void free_fences(struct store *st)
 static void kvs_run(sim_t *s)
 {
     struct store *st = sim_alloc(s, sizeof(*st));
+    bool absences = s->cfg.live != NULL;
 
     if (!sim_boot(s))
         return;
     st->s = s;
-    st->faults = rng_chance(&s->rng, 0.5);
+    st->faults = rng_chance(&s->rng, 0.5) || absences;
     add_clients(st);
     if (st->faults)
         sim_faults(s, FAULT_ALL, rng_range(&s->rng, 1, 5), 150 * SIM_MS);
+    if (absences) {
+        sim_absences(s, rng_range(&s->rng, 1, 4), 200 * SIM_MS);
+        sim_run_for(s, 200 * SIM_MS);
+        sim_all_back(s);
+    }
     if (!sim_run_until(s, all_done, st, 10 * SIM_S + sim_max_delay(s) * 8 * s->cfg.size) &&
         !st->faults && s->queue_max == 0)
         sim_fail(s, "%u clients are not done", st->busy);
@@ -476,6 +482,8 @@ static void kvs_run(sim_t *s)
 static void kvs_tune(struct sim_config *cfg, struct rng *rng)
 {
     cfg->modules |= SIM_MOD_KVS;
+    if (rng_chance(rng, 0.3))
+        sim_tune_absences(cfg, rng);
 }
 
 const struct scenario scenario_kvs = {
