@@ -41,9 +41,12 @@ bool offer_awaited(const core_t *c)
 
 void offer_tell(core_t *c)
 {
-    const struct control_awaited a = {offer_awaited(c)};
+    struct control_awaited a;
 
-    if (!c->parent || !c->parent->up || c->parent->lost || a.awaited == c->awaited)
+    if (!c->parent || !c->parent->up || c->parent->lost)
+        return;
+    a.awaited = offer_awaited(c);
+    if (a.awaited == c->awaited)
         return;
     if (overlay_send(c, c->parent, &control_up[CONTROL_AWAITED], &a) == 0)
         c->awaited = a.awaited;

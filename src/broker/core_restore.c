@@ -605,6 +605,7 @@ static void took(core_t *c, struct peer *p, const struct control_moved *m, const
         defer(c, p);
     idset_destroy(p->await); /* it was up elsewhere */
     p->await = NULL;
+    offer_tell(c); /* its hello may have said that the heartbeat is awaited there */
     if (c->restore->guest == p->rank) /* the next guest may be expected */
         guest_over(c);
 }

@@ -642,7 +642,7 @@ static bool is_outrun(core_t *c, const flux_msg_t *msg, const struct peer *from)
 
     return c->tree && from && from->plane == CORE_TREE && from != c->parent &&
            sender != from->rank && !(flux_msg_flags(msg) & again) && idset_test(c->up, sender) &&
-           ring_hops(msg) == 0 && next_hop(c, sender) != from;
+           next_hop(c, sender) != from && ring_hops(msg) == 0;
 }
 
 void route_request(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *from_peer)
