@@ -601,12 +601,13 @@ static void launch_local(struct subjob *j, const struct launchrec *rec)
 void subjob_launch(struct subjob *j, const idset_t *ranks, const struct launchrec *rec)
 {
     bool here = idset_test(ranks, j->ctx->rank);
-    idset_t *dead = j->rj ? subjob_find_dead(j) : NULL;
-    idset_t *alive = idset_difference(ranks, dead);
+    bool losses = j->rj && !idset_empty(session_lost(j->ctx->session));
+    idset_t *dead = losses ? subjob_find_dead(j) : NULL;
+    idset_t *alive = losses ? idset_difference(ranks, dead) : NULL;
     char text[80];
 
     j->nopen++; /* the job is not finished before its lost nodes are counted */
-    if (!alive || subjob_assign(j, alive) < 0) {
+    if ((losses && !alive) || subjob_assign(j, losses ? alive : ranks) < 0) {
         snprintf(text, sizeof(text), "rank %u has no memory for a job", j->ctx->rank);
         subjob_fail(j, 126, text);
     }
