@@ -392,20 +392,28 @@ static uint32_t asked_at(const struct bed *b, const char *topic)
     return rank;
 }
 
-/* The message of an instance at this rank with a call to a fence of the namespace "n". */
-static int fence_from(struct bed *b, uint32_t rank, unsigned flags)
+/* A call of a fence that another instance reports. */
+static flux_msg_t *fence_report(const char *ns, uint32_t rank, unsigned flags)
 {
     struct kvs_fence_req q = {.nprocs = 2, .count = 1, .rank = rank, .number = 5};
     flux_msg_t *msg = request("kvs.fence", 0, FLUX_ROLE_BROKER, 20);
     uint8_t buf[256];
 
     q.flags = KVS_FENCE_INSTANCE | flags;
-    q.ns = "n";
-    q.nslen = 1;
+    q.ns = ns;
+    q.nslen = strlen(ns);
     q.name = "f";
     q.namelen = 1;
     kvs_fence_req_encode(&q, buf);
     flux_msg_set_raw(msg, buf, kvs_fence_req_size(&q));
+    return msg;
+}
+
+/* The message of an instance at this rank with a call to a fence of the namespace "n". */
+static int fence_from(struct bed *b, uint32_t rank, unsigned flags)
+{
+    flux_msg_t *msg = fence_report("n", rank, flags);
+
     b->errnum = -1;
     flux_handle_deliver(b->f.h, msg);
     return b->errnum;
@@ -468,19 +476,10 @@ START_TEST(fence_by_another_way)
 
     settle(b);
     for (int i = 0; i < 2; i++) {
-        struct kvs_fence_req q = {.nprocs = 2, .count = 1, .rank = 3, .number = 5};
-        flux_msg_t *msg = request("kvs.fence", 0, FLUX_ROLE_BROKER, 20);
-        const void *data;
-        uint8_t buf[256];
-        size_t len;
+        flux_msg_t *msg = fence_report("primary", 3, KVS_FENCE_ADD), *sent = flux_msg_incref(msg);
+        const void *data, *want;
+        size_t len, size;
 
-        q.flags = KVS_FENCE_INSTANCE | KVS_FENCE_ADD;
-        q.ns = "primary";
-        q.nslen = 7;
-        q.name = "f";
-        q.namelen = 1;
-        kvs_fence_req_encode(&q, buf);
-        flux_msg_set_raw(msg, buf, kvs_fence_req_size(&q));
         b->hold = "kvs.fence";
         b->errnum = -1;
         flux_handle_deliver(b->f.h, msg);
@@ -488,8 +487,10 @@ START_TEST(fence_by_another_way)
         ck_assert_int_eq(b->errnum, -1);
         ck_assert_ptr_nonnull(b->held);
         data = flux_msg_payload(b->held, &len);
-        ck_assert_uint_eq(len, kvs_fence_req_size(&q));
-        ck_assert_mem_eq(data, buf, len);
+        want = flux_msg_payload(sent, &size);
+        ck_assert_uint_eq(len, size);
+        ck_assert_mem_eq(data, want, len);
+        flux_msg_destroy(sent);
         answer_held(b, i ? ECONNABORTED : 0, false, "", 0);
         ck_assert_int_eq(b->errnum, i ? ECONNABORTED : 0);
     }
