@@ -94,12 +94,11 @@ fault_leave() {
     session_lose "$r" left
 }
 
-# In a third of the cases until it is counted as lost; not where brokers of one host are connected by
-# ZeroMQ: such a broker may end with exit code 0.
+# In a third of the cases until it is counted as lost.
 fault_stop() {
     local r begin took
     draw 3
-    if [ "$drawn" = 0 ] && [ "$where${FLUX_TEST_LINK-}" != localzmq ]; then
+    if [ "$drawn" = 0 ]; then
         enough || return 1
         draw ${#some[@]}
         r=${some[$drawn]}
