@@ -231,14 +231,22 @@ figures() {
     note "seed $seed: $total_faults faults in $total_runs runs ($(printf '%s\n' "${by[@]}" | paste -sd, | sed 's/,/, /g'))," \
         "$total_jobs jobs accepted, $_failed checks failed"
 }
+# Of the jobs that have not ended, five, with their event logs, and the nodes.
+unended() {
+    local id
+    note "$(at 0 "$FLUX" resource list 2>&1)"
+    at 0 "$FLUX" jobs -n --count=5 -o '{id} {state} {note} {ranks}' 2>&1 </dev/null | while read -r id rest; do
+        note "job $id: $rest"
+        note "$(at 0 "$FLUX" kvs get "job.$id.eventlog" 2>&1 </dev/null)"
+    done
+}
 # What to do to meet it again; what is left of the session is ended, so that the test can.
 give_up() {
-    local r
     note "again: FAULT_SEED=$seed FAULT_COUNT=$count FAULT_RUN=$run" >&2
-    for r in "${up[@]}"; do
+    if [ ${#up[@]} -gt 0 ]; then
+        unended >&2
         note "$(at 0 "$FLUX" dmesg 2>&1 | tail -n 40)" >&2
-        break
-    done
+    fi
     note "$(tail -n 20 "log.$life")" >&2
     if [ -n "${FAULT_KEEP:-}" ]; then
         mkdir -p "$FAULT_KEEP/run.$seed.$run"
