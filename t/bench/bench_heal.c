@@ -1,6 +1,6 @@
 /* bench_heal.c - for how long brokers inside the tree are missed when they die or stop.
  *
- *    bench_heal kill|stop|job|jobstop|many COUNT SEED
+ *    bench_heal kill|stop|leave|job|jobstop|many COUNT SEED
  *
  * Purpose.  It runs at rank 0 of a session with --topology=kary:2 whose brokers are started again
  * when they die (flux start --restart).  Its victims are brokers with children, chosen by the seed,
@@ -8,6 +8,7 @@
  *
  *    kill     one after the other, by SIGKILL; each is waited for before the next one
  *    stop     likewise, by SIGSTOP; SIGKILL ends it when it has been declared lost
+ *    leave    likewise, by SIGTERM; nothing starts it again, so that the session gets smaller
  *    job      as `kill`, while a job has a task at the victim and one at the last rank
  *    jobstop  likewise, by SIGSTOP; SIGKILL ends the victim when the job has been told
  *    many     COUNT at once, by SIGKILL
@@ -19,12 +20,14 @@
  * Format: lines of a word and milliseconds, for bench_heal.sh, which makes figures of them.
  *
  *    verdict    from the SIGSTOP until rank 0 has declared the broker lost
+ *    left       from the SIGTERM until rank 0 counts the broker among those that have left
  *    answered   from the SIGKILL (or the verdict) until a child of the broker has the answer of
  *               rank 0 to a request that it sent then
  *    back       from the SIGKILL until the broker that is started in its place answers rank 0
  *    lost       (not a time) how many events a client of that child has not got, of all that were
  *               published from before the SIGKILL (or the SIGSTOP) until after `whole`
- *    whole      from the SIGKILLs (or the verdict) until all other ranks have answered rank 0
+ *    whole      from the SIGKILLs (the verdict, or the SIGTERM) until all other ranks that are
+ *               up have answered rank 0
  *    exception  from the SIGKILL (or the verdict) until a client of rank 0 that follows the event
  *               log of the job reads the exception node-lost
  *    bare       without Flux: from the SIGKILL until the third process has answered
@@ -170,32 +173,36 @@ static void until_answered(flux_t *h, uint32_t rank)
     }
 }
 
-static bool is_lost(flux_t *h, uint32_t rank)
+/* It is not up any more; or it has left in order. */
+static bool is_gone(flux_t *h, uint32_t rank, bool in_order)
 {
     flux_future_t *f = flux_rpc(h, "overlay.status", NULL, 0, 0);
     struct overlay_status s;
     errmsg_t err = {"out of memory"};
-    idset_t *lost;
+    const char *text;
+    idset_t *gone;
     bool yes;
 
     if (!f || flux_rpc_wait_struct(f, PATIENCE, &overlay_status_schema, &s, &err) < 0)
         bench_die("overlay.status: %s", err.text);
-    if (!(lost = idset_parse(s.lost, &err)))
+    text = in_order ? s.left : s.lost;
+    if (!(gone = idset_parse(text ? text : "", &err)))
         bench_die("overlay.status: %s", err.text);
-    yes = idset_test(lost, rank);
-    idset_destroy(lost);
+    yes = idset_test(gone, rank);
+    idset_destroy(gone);
     flux_future_destroy(f);
     return yes;
 }
 
-static void until_lost(flux_t *h, uint32_t rank)
+static void until_gone(flux_t *h, uint32_t rank, bool in_order)
 {
     const struct timespec pause = {.tv_nsec = 5000000};
     double begin = bench_now_us();
 
-    while (!is_lost(h, rank)) {
+    while (!is_gone(h, rank, in_order)) {
         if (bench_now_us() - begin > PATIENCE * 1e6)
-            bench_die("rank %u is stopped, and not declared lost", rank);
+            bench_die("rank %u is %s, and rank 0 has not noticed", rank,
+                      in_order ? "told to end" : "stopped");
         nanosleep(&pause, NULL);
     }
 }
@@ -339,7 +346,7 @@ static void one_job(flux_t *h, uint32_t victim, bool stop)
     until_event(f, "start", NULL);
     kill(pid, stop ? SIGSTOP : SIGKILL);
     if (stop)
-        until_lost(h, victim);
+        until_gone(h, victim, false);
     begin = bench_now_us();
     until_event(f, "exception", "node-lost");
     print("exception", begin);
@@ -434,7 +441,7 @@ static void one(flux_t *h, uint32_t victim, bool stop)
     begin = bench_now_us();
     if (stop) {
         kill(pid, SIGSTOP);
-        until_lost(h, victim);
+        until_gone(h, victim, false);
         print("verdict", begin);
         begin = bench_now_us();
     } else {
@@ -454,6 +461,20 @@ static void one(flux_t *h, uint32_t victim, bool stop)
     until_answered(h, victim);
     if (!stop)
         print("back", begin);
+}
+
+/* `victims` up to the last one: those before have left already. */
+static void one_leaves(flux_t *h, const uint32_t *victims, size_t count)
+{
+    uint32_t victim = victims[count - 1];
+    pid_t pid = broker_of(h, victim);
+    double begin = bench_now_us();
+
+    kill(pid, SIGTERM);
+    until_gone(h, victim, true);
+    print("left", begin);
+    until_whole(h, victims, count);
+    print("whole", begin);
 }
 
 static void many(flux_t *h, const uint32_t *victims, size_t count)
@@ -481,7 +502,7 @@ int main(int argc, char **argv)
     flux_t *h;
 
     if (count == 0 || count > RANKS_MAX)
-        bench_die("usage: bench_heal kill|stop|job|jobstop|many COUNT SEED");
+        bench_die("usage: bench_heal kill|stop|leave|job|jobstop|many COUNT SEED");
     h = bench_open();
     choose(victims, count, flux_size(h), &seed);
     if (strcmp(argv[1], "many") == 0)
@@ -489,6 +510,8 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < count && strcmp(argv[1], "many") != 0; i++) {
         if (strncmp(argv[1], "job", 3) == 0)
             one_job(h, victims[i], strcmp(argv[1], "jobstop") == 0);
+        else if (strcmp(argv[1], "leave") == 0)
+            one_leaves(h, victims, i + 1);
         else
             one(h, victims[i], strcmp(argv[1], "stop") == 0);
         measure_bare();

@@ -4,7 +4,7 @@
 #     bench_heal.sh [SEED]
 #
 # 100 brokers of four sessions of 64 with all modules die one after the other, 24 are stopped, 24
-# die and 24 are stopped under a job of theirs, and five of 512 die at once, three times.
+# leave, 24 die and 24 are stopped under a job of theirs, and five of 512 die at once, three times.
 #
 # The reference of what follows a kill, measured after each of them, are bare UNIX sockets: a
 # process kills the one to which it is connected, connects to a third one, and has its answer.
@@ -62,6 +62,12 @@ verdict ", max" 100
 spread "then, until an orphan is answered" answered "bare sockets" bare '' '<=1000'
 spread "then, until all others answer" whole "bare sockets" bare '' '<=1000'
 lost "24 stops"
+
+echo "# they leave, on SIGTERM"
+: >"$TMPDIR/times"
+heal 64 leave 24
+spread "a SIGTERM, until it has left" left "/bin/true" exec
+spread "a SIGTERM, until all others answer" whole "bare sockets" bare
 
 echo "# they die under a job"
 : >"$TMPDIR/times"
