@@ -225,6 +225,16 @@ static void begin(core_t *c, struct peer *child, struct peer *to, bool spreads)
                  child->rank, to->rank, 0);
 }
 
+/* A child that was asked for is on its way here: where it has to go from here is known when it has
+ * arrived. */
+static bool awaits(const core_t *c)
+{
+    for (uint32_t i = 0; i < c->nchildren && !list_empty(&c->restore->asks); i++)
+        if (c->children[i]->arriving && c->children[i]->at_once)
+            return true;
+    return false;
+}
+
 struct next {
     struct peer *child; /* NULL: only the time is known */
     struct peer *to;
@@ -269,7 +279,8 @@ void restore_plan(core_t *c)
         flux_timer_start(r->timer, n.due - now, 0.);
     else
         flux_watcher_stop(r->timer);
-    answer_all(c);
+    if (!awaits(c))
+        answer_all(c);
 }
 
 /* Returns whether a request overlay.restore is for a move of a child to its next parent. */
@@ -709,6 +720,8 @@ void restore_left(core_t *c, struct peer *p)
     struct restore *r = c->restore;
 
     p->offered = 0;
+    if (p->arriving && !r->child)
+        flux_timer_start(r->timer, 0., 0.); /* nobody waits for it any more */
     if (p == r->giver) {
         p->up = false;
         guest_over(c);

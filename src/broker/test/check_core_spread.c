@@ -71,6 +71,40 @@ START_TEST(spread)
 }
 END_TEST
 
+/* A guest is released by rank 2, and has not arrived at rank 0, when this one is asked, too. */
+START_TEST(asked_on_the_way)
+{
+    struct party *c;
+    struct cluster *cl;
+
+    cl_settle = 0.;
+    cl = cl_up(6, "kary:2");
+    cl_kill(cl, 1);
+    cl_sleep(cl, 1.);
+    start_again(cl, 1);
+    ask_restore(cl, 0);
+    expect_parents(cl, 3, 2);
+    c = client(cl, 0);
+    ask_flags(c, "overlay.restore", 2, 0, "{\"ranks\":\"1-6\"}");
+    while (c->n == 0)
+        ck_assert(cl_step(cl));
+    ask_flags(c, "overlay.restore", 0, 0, "{\"ranks\":\"1-6\"}");
+    if (_i) {
+        /* It is lost: the answer does not wait for it. */
+        cl_step(cl);
+        cl_kill(cl, 3);
+    }
+    cl_sleep(cl, 1.);
+    ck_assert_uint_eq(c->n, 2);
+    ck_assert_int_eq(flux_msg_errnum(c->kept[1]), 0);
+    if (!_i)
+        expect_parents(cl, 3, 1);
+    cl_sleep(cl, 2. * TIMEOUT);
+    expect_whole(cl);
+    cl_free(cl);
+}
+END_TEST
+
 /* In a session of 16 with fanout_max=4, rank 1 dies: rank 4 goes to rank 2, with 13 to 15. */
 static struct cluster *spread_16(void)
 {
@@ -242,6 +276,7 @@ int main(void)
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, crowded, NULL);
     tcase_add_loop_test(tc, spread, 0, 2);
+    tcase_add_loop_test(tc, asked_on_the_way, 0, 2);
     tcase_add_test(tc, guest_lost);
     tcase_add_test(tc, requests);
     tcase_add_test(tc, bad_reports);
