@@ -22,8 +22,9 @@
 # Of MET: "NAME TASKS ENTERED LEFT CODE RANK CHOSEN" by each participant of a barrier; RANK was up at
 # CHOSEN.  Of EXCUSES: "BEGIN END RANK" for a fault in which that rank was lost or let no client in, or `all`
 # when the session ended or its barriers were reloaded, and `jobs` when jobs may fail.  Of RINGS: "NUMBER says
-# LINE" for what a program printed, and "NUMBER exit CODE BEGIN END"; the same for jobs of two tasks that count, with `told` as
-# the code when the event log says that output was lost for want of room.
+# LINE" for what a program printed, "NUMBER exit CODE BEGIN END", and then "NUMBER err LINE" for what its client
+# said; the same for jobs of two tasks that count, with `told` as the code when the event log says that output
+# was lost for want of room.
 # Of CAUSES: "ID", for an exception in the event log of a job that failed.
 # Of ZOMBIES: "RANK CODE BEFORE AFTER LEFT TOLD KEY",
 # where CODE is the exit code of the broker ("-": it has none); BEFORE and AFTER are the newest values of
@@ -265,14 +266,15 @@ failures_violations() {
 wreckruns_violations() {
     awk '
         FILENAME == ARGV[1] { begins[++excuses] = $1; ends[excuses] = $2; next }
-        $2 == "exit" && $3 != 0 && $3 != 137 {
-            why = 0
+        $2 == "exit" {
+            blamed = $3 != 0 && $3 != 137
             for (i = 1; i <= excuses; i++)
                 if (begins[i] <= $5 && ends[i] >= $4)
-                    why = 1
-            if (!why)
+                    blamed = 0
+            if (blamed)
                 print "program " $1 ": failed with code " $3
-        }' "$2" "$1"
+        }
+        $2 == "err" && blamed' "$2" "$1"
 }
 
 # An error is a sentence of the command it comes from, and no crash.

@@ -111,7 +111,8 @@ failed_runs() { # LINE...: what is wrong with these, when there was a fault from
     wreckruns_violations rings excuses
 }
 is "$(failed_runs '1 exit 0 3 4' '2 exit 1 20.5 24' '3 exit 137 3 4' '4 says 1 exit 5')" "" "programs that fail in a fault"
-is "$(failed_runs '1 exit 1 3 4')" "program 1: failed with code 1" "one that fails before"
+is "$(failed_runs '1 exit 1 3 4' '1 err why' '2 exit 1 20 21' '2 err that')" "program 1: failed with code 1
+1 err why" "one that fails before"
 is "$(failed_runs '1 exit 1 21.5 24')" "program 1: failed with code 1" "one that fails after"
 
 # --- output, and jobs that fail ---

@@ -318,7 +318,7 @@ one_run() { # RUN FAULTS
     # The default limit of silence in every other run, where times are not scaled.
     lost_after=$((6 * TIME_SCALE))
     [ "$TIME_SCALE" != 1 ] || [ $(((seed + $1 / 2) & 1)) = 0 ] || lost_after=3
-    rm -rf history.* events.* record.* accepted* refused* log.* wreckrun.* outputs* where disk/*
+    rm -rf history.* events.* record.* accepted* refused* log.* err.* outputs* where disk/*
     STATE=$TEST_DIR/disk/state
     clock=0 era=1 life=0
     echo 0 >clock

@@ -62,12 +62,15 @@ submit_one() {
     done
 }
 
-# wreckrun_one NUMBER FILE COMMAND...: as one job with two tasks, of which FILE gets what the client prints
+# wreckrun_one NUMBER FILE COMMAND...: as one job with two tasks, of which FILE gets what the client prints, and
+# why it has failed
 wreckrun_one() {
     local number=$1 file=$2 begin=$EPOCHREALTIME
     shift 2
-    bounded "$uri" "$FLUX" wreckrun -n2 --env=FAULT_TASK="$FLUX_TEST_ID" "$@" | sed "s/^/$number says /" >>"$file"
+    bounded "$uri" "$FLUX" wreckrun -n2 --env=FAULT_TASK="$FLUX_TEST_ID" "$@" 2>"err.$file" |
+        sed "s/^/$number says /" >>"$file"
     echo "$number exit ${PIPESTATUS[0]} $begin $EPOCHREALTIME" >>"$file"
+    sed "s/^/$number err /" "err.$file" >>"$file"
 }
 submitter() {
     local told rank uri number=0
@@ -90,7 +93,7 @@ submitter() {
             [ -z "$told" ] || submit_one "$1" any 1 --dependency="afterany:$told" -- :
             ;;
         9)
-            wreckrun_one "$1.$((++number))" "outputs.$1" -l sh -c "$TASK$TEST_DIR/runs; $COUNTS" 2>>"wreckrun.$1"
+            wreckrun_one "$1.$((++number))" "outputs.$1" -l sh -c "$TASK$TEST_DIR/runs; $COUNTS"
             ;;
         10) submit_one "$1" any 2 -N2 --requeue -- "sleep 0.$((RANDOM % 10))" ;;
         11) submit_one "$1" survive 2 -N2 --survive-node-loss -- "sleep 0.$((RANDOM % 10))" ;;
@@ -149,7 +152,7 @@ ringer() {
     while [ ! -e stop ] && anywhere; do
         number=$((number + 1))
         wreckrun_one "$number" rings -N2 sh -c \
-            "exec 2>&1; $TASK$TEST_DIR/runs; exec ${programs[number % ${#programs[@]}]} 2" 2>>wreckrun.rings
+            "exec 2>&1; $TASK$TEST_DIR/runs; exec ${programs[number % ${#programs[@]}]} 2"
         nap 50
     done
 }
@@ -183,7 +186,7 @@ subscribe() { # RANK...
     local r file
     for r; do
         file=events.$life.$r.$((++subscribed))
-        FLUX_URI=${uris[$r]} "$FLUX" event sub --json --confirm >"$file" 2>"$file.err" &
+        FLUX_URI=${uris[$r]} "$FLUX" event sub --json --confirm >"$file" 2>"err.$file" &
         subscribers[r]=$!
         seen_by[r]=$file
     done
