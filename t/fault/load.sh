@@ -186,7 +186,7 @@ subscribe() { # RANK...
     local r file
     for r; do
         file=events.$life.$r.$((++subscribed))
-        FLUX_URI=${uris[$r]} "$FLUX" event sub --json --confirm >"$file" 2>"err.$file" &
+        FLUX_URI=${uris[$r]} "$FLUX" event sub --json --confirm >"$file" 2>"$file.err" &
         subscribers[r]=$!
         seen_by[r]=$file
     done
