@@ -8,6 +8,7 @@
 #define STREAMS 5
 #define STREAMS_RANKS 6 /* most writers of a stream */
 #define STREAMS_SWITCHES 2
+#define STREAMS_AWAY_MAX (61 * SIM_S) /* and a little, of src/modules/stream/away.c */
 
 struct streams;
 

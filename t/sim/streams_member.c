@@ -85,7 +85,12 @@ void streams_fail(const struct streams_member *m, const char *what, const struct
 
 int64_t streams_grace(const sim_t *s)
 {
-    return (int64_t)(2. * s->cfg.heal * 1e9) + 2 * SIM_S + sim_max_delay(s) * 4 * s->cfg.size;
+    int64_t grace = (int64_t)(2. * s->cfg.heal * 1e9) + 2 * SIM_S;
+
+    /* The news of it may be lost with a broker, and the root may stand still meanwhile. */
+    if (s->cfg.live && s->faults > 0)
+        grace += STREAMS_AWAY_MAX + SIM_ROOT_STILL_MAX + SIM_ABSENT_MAX;
+    return grace + sim_max_delay(s) * 4 * s->cfg.size;
 }
 
 /* The moment from which on it is no longer there, as far as that was noticed. */
