@@ -16,7 +16,8 @@
  * A member that is away while its stream is removed cannot be notified of that.  Nor can one whose
  * way is broken already while the news of that is still to come.  So the request of each member of
  * a stream that is removed is kept for AWAY_MAX seconds, and if it comes again, it is answered with
- * the removal.
+ * the removal.  That answer may be lost as well.  Then a broker on the way sends the same request
+ * again, so it is kept for AWAY_MAX seconds more, under its match tag.
  *
  * Invariants:
  *  1. ctx.away holds the members that are away, and the requests of those that were, in the order
@@ -45,6 +46,7 @@
 struct removed {
     struct away away;
     struct ctx *ctx;
+    bool told; /* the request away.req, which had come again, was answered */
 };
 
 static void expire(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
@@ -176,7 +178,7 @@ void away_remove(struct ctx *ctx, struct away *a, const char *name)
 }
 
 struct came {
-    const char *json;
+    const flux_msg_t *req;
     struct removed *found;
 };
 
@@ -184,21 +186,27 @@ static void match(struct claim *c, void *arg)
 {
     struct came *m = arg;
     struct away *a = list_entry(c, struct away, claim);
+    struct removed *r = list_entry(a, struct removed, away);
 
-    if (c->gone == forgotten && strcmp(flux_msg_json(a->req), m->json) == 0)
-        m->found = list_entry(a, struct removed, away);
+    if (c->gone == forgotten && strcmp(flux_msg_json(a->req), flux_msg_json(m->req)) == 0 &&
+        (!r->told || flux_msg_matchtag(a->req) == flux_msg_matchtag(m->req)))
+        m->found = r;
 }
 
 bool away_removed(struct ctx *ctx, const flux_msg_t *req, const char *name)
 {
-    struct came m = {flux_msg_json(req), NULL};
+    struct came m = {req, NULL};
 
     if (ctx->nremoved > 0)
         claims_each(ctx->claims, req, match, &m);
     if (!m.found)
         return false;
     flux_respond_error(ctx->h, req, ECANCELED, REMOVED, name);
-    removed_free(m.found);
+    m.found->told = true;
+    if (away_renew(ctx, &m.found->away, req) < 0)
+        removed_free(m.found);
+    else
+        wait_back(ctx, &m.found->away);
     return true;
 }
 

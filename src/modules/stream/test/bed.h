@@ -274,18 +274,25 @@ static inline int read_stream(struct bed *b, uint32_t client, const char *name, 
     return ask_tag(b, "stream.read", client, FLUX_MSGF_STREAMING, json, b->tag);
 }
 
-/* The request of a reader with the number of an earlier one. */
-static inline int read_again(struct bed *b, uint32_t client, const char *name, uint32_t number,
-                             const char *host)
+/* The last request of a reader, with this number, once more under its match tag. */
+static inline int read_repeat(struct bed *b, uint32_t client, const char *name, uint32_t number,
+                              const char *host)
 {
     char json[400];
 
-    (void)peer_new(b, READER, client);
     snprintf(json, sizeof(json),
              "{\"name\":\"%s\",\"reader\":%u,\"place\":\"%s\",\"far\":false,"
              "\"host\":\"%s\",\"pid\":1,\"policy\":\"block\",\"onoff\":\"\"}",
              name, number, number % 2 ? "p" : "q", host);
     return ask_tag(b, "stream.read", client, FLUX_MSGF_STREAMING, json, b->tag);
+}
+
+/* The request of a reader with the number of an earlier one. */
+static inline int read_again(struct bed *b, uint32_t client, const char *name, uint32_t number,
+                             const char *host)
+{
+    (void)peer_new(b, READER, client);
+    return read_repeat(b, client, name, number, host);
 }
 
 static inline void disconnect(struct bed *b, uint32_t client)

@@ -415,7 +415,7 @@ END_TEST
 START_TEST(removed_unheard)
 {
     struct bed *b = bed_create();
-    uint32_t reader;
+    uint32_t reader, again;
 
     ck_assert_int_eq(write_stream(b, 1, "s", 0, 1), 0);
     read_stream(b, 2, "s", "");
@@ -428,6 +428,19 @@ START_TEST(removed_unheard)
     ck_assert_int_eq(write_stream(b, 3, "s", 0, 2), 0);
     ck_assert_int_eq(write_stream(b, 1, "s", 0, 1), ECANCELED);
     ck_assert_int_eq(read_again(b, 2, "s", reader, "h"), ECANCELED);
+    again = b->tag;
+    /* That answer is lost as well, and a broker sends the request again. */
+    for (int i = 1; i <= 3; i++) {
+        b->still.passed = 40. * i;
+        flux_watcher_fire(b->still.timer);
+        b->tag = again;
+        ck_assert_int_eq(read_repeat(b, 2, "s", reader, "h"), ECANCELED);
+    }
+    b->still.passed = 181.;
+    flux_watcher_fire(b->still.timer);
+    b->tag = again;
+    ck_assert_int_ne(read_repeat(b, 2, "s", reader, "h"), ECANCELED);
+    settle(b);
     bed_free(b);
 }
 END_TEST
