@@ -244,19 +244,16 @@ static void watch_cb(flux_t *h, const flux_msg_t *req, void *arg)
     observe(t);
 }
 
-/* End the streams of the sender of `req`: all, or the one with this match tag. */
+/* End the streams of the sender of `req`: all that ended with what it says, or the one with this
+ * match tag. */
 static void end_streams(tracer_t *t, const flux_msg_t *req, const uint32_t *matchtag)
 {
-    char gone[FLUX_SENDER_MAX];
-    char sender[FLUX_SENDER_MAX];
-
-    flux_msg_sender(req, gone, sizeof(gone));
     LIST_FOREACH_SAFE(it, tmp, &t->streams)
     {
         struct stream *st = list_entry(it, struct stream, node);
 
         if ((!matchtag || flux_msg_matchtag(st->req) == *matchtag) &&
-            strcmp(flux_msg_sender(st->req, sender, sizeof(sender)), gone) == 0)
+            flux_request_ended(st->req, req))
             stream_free(t, st);
     }
     observe(t);

@@ -411,3 +411,22 @@ const char *flux_msg_sender(const flux_msg_t *req, char *buf, size_t size)
                  flux_route_value(origin));
     return buf;
 }
+
+uint64_t flux_msg_way(const flux_msg_t *msg)
+{
+    uint64_t way = 0xcbf29ce484222325u;
+
+    for (size_t i = 0; i < flux_msg_route_count(msg); i++)
+        way = (way ^ flux_msg_route_at(msg, i)) * 0x100000001b3u;
+    return way;
+}
+
+bool flux_request_ended(const flux_msg_t *req, const flux_msg_t *notice)
+{
+    char a[FLUX_SENDER_MAX], b[FLUX_SENDER_MAX];
+
+    if (flux_msg_has_flag(notice, FLUX_MSGF_IDEMPOTENT) &&
+        flux_msg_way(req) != flux_msg_way(notice))
+        return false;
+    return strcmp(flux_msg_sender(req, a, sizeof(a)), flux_msg_sender(notice, b, sizeof(b))) == 0;
+}

@@ -69,5 +69,10 @@ int flux_request_decode(flux_t *h, const flux_msg_t *req, const struct flux_sche
  * returns buf. */
 #define FLUX_SENDER_MAX 256
 const char *flux_msg_sender(const flux_msg_t *req, char *buf, size_t size);
+/* Has this request ended with what NAME.disconnect says?  Its sender may have sent others by
+ * another way before the notice comes by the old one. */
+bool flux_request_ended(const flux_msg_t *req, const flux_msg_t *notice);
+/* A number for the way of a request, or of a notice: the same for those that came the same way. */
+uint64_t flux_msg_way(const flux_msg_t *msg);
 
 #endif

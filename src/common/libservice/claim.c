@@ -8,6 +8,9 @@
  *  2. A sender without claims has no entry: clients that come and go leave nothing behind.
  *  3. `weight` of a sender is the sum of the weights of its claims.
  *  4. A claim is dropped before gone() is called, so its owner may free it there.
+ *  5. The notice that a way was lost ends no claim of a request that came another way: a sender
+ *     below a broker that was lost may have sent its requests again, past it, before the broker
+ *     above notices the loss.
  *
  * Failure: a sender that uses one match tag for two requests can cancel only the later one; its
  * disconnect ends both.
@@ -123,6 +126,7 @@ int claim_take_sender(struct claims *ss, struct claim *c, const flux_msg_t *req,
     flux_msg_sender(req, name, sizeof(name));
     c->s = NULL;
     c->weight = 0;
+    c->way = 0;
     c->matchtag = flux_msg_matchtag(req);
     list_init(&c->node);
     if (!(s = hmap_get(ss->by_name, name)) && !(s = sender_new(ss, name, claim_sender_rank(req))))
@@ -139,6 +143,7 @@ int claim_take(struct claims *ss, struct claim *c, const flux_msg_t *req,
 {
     if (claim_take_sender(ss, c, req, gone) < 0)
         return -1;
+    c->way = flux_msg_way(req);
     if (hmap_put_u64(ss->by_tag, tag_key(c->s, c->matchtag), c) < 0) {
         claim_drop(ss, c);
         errno = ENOMEM;
@@ -175,24 +180,38 @@ void claim_drop(struct claims *ss, struct claim *c)
     sender_settle(ss, s);
 }
 
-static void sender_gone(struct claims *ss, const char *name)
+/* `way`: only the claims of requests that came this way; 0: all. */
+static struct claim *claim_by_way(const struct claimant *s, uint64_t way)
+{
+    LIST_FOREACH(n, &s->claims)
+    {
+        struct claim *c = list_entry(n, struct claim, node);
+
+        if (!way || !c->way || c->way == way)
+            return c;
+    }
+    return NULL;
+}
+
+static void sender_gone(struct claims *ss, const char *name, uint64_t way)
 {
     struct claimant *s;
-    struct list_node *n;
+    struct claim *c;
 
     /* The end of a claim may end others of the same sender: look it up anew. */
-    while ((s = hmap_get(ss->by_name, name)) && (n = list_first(&s->claims))) {
-        struct claim *c = list_entry(n, struct claim, node);
+    while ((s = hmap_get(ss->by_name, name)) && (c = claim_by_way(s, way))) {
         claim_drop(ss, c);
         c->gone(c, false);
     }
 }
 
-void claims_disconnect(struct claims *ss, const flux_msg_t *msg)
+void claims_disconnect(struct claims *ss, const flux_msg_t *notice)
 {
+    bool way_lost = flux_msg_has_flag(notice, FLUX_MSGF_IDEMPOTENT);
     char name[FLUX_SENDER_MAX];
 
-    sender_gone(ss, flux_msg_sender(msg, name, sizeof(name)));
+    sender_gone(ss, flux_msg_sender(notice, name, sizeof(name)),
+                way_lost ? flux_msg_way(notice) : 0);
 }
 
 static const struct claimant *sender_find(const struct claims *ss, const flux_msg_t *msg)
@@ -234,7 +253,7 @@ void claims_lost(struct claims *ss, const idset_t *ranks)
             break; /* out of memory: the rest stay until they cancel */
     }
     for (size_t i = 0; names && i < strvec_count(names); i++)
-        sender_gone(ss, strvec_at(names, i));
+        sender_gone(ss, strvec_at(names, i), 0);
     strvec_destroy(names);
 }
 

@@ -19,6 +19,7 @@ struct claim {
     struct list_node node; /* in claimant.claims */
     struct claimant *s;    /* NULL: no claim */
     uint32_t matchtag;
+    uint64_t way;  /* of the request (flux_msg_way()); 0: of no importance */
     size_t weight; /* bytes, or the like: claim_weigh() */
     /* The sender has disconnected, or (`canceled`) has canceled the request.  The claim was dropped
      * already, so the object may be freed.  A pending request must be answered (claim_gone_why())
@@ -32,14 +33,16 @@ void claims_destroy(struct claims *ss); /* NULL-safe; drops the claims */
 /* Claim for the sender of `req`.  -1 with ENOMEM; then there is no claim. */
 int claim_take(struct claims *ss, struct claim *c, const flux_msg_t *req,
                void (*gone)(struct claim *c, bool canceled));
-/* The same for a request that cannot be canceled. */
+/* The same for a request that cannot be canceled, and whose way does not matter: the claim lasts
+ * beyond it. */
 int claim_take_sender(struct claims *ss, struct claim *c, const flux_msg_t *req,
                       void (*gone)(struct claim *c, bool canceled));
 /* Drop the claim of an object that ends by itself.  No effect without a claim (all zeros). */
 void claim_drop(struct claims *ss, struct claim *c);
 
-/* Drop all claims of the sender of `msg`, which has disconnected. */
-void claims_disconnect(struct claims *ss, const flux_msg_t *msg);
+/* Drop all claims of the sender of `notice` (NAME.disconnect).  If only a way from it was lost,
+ * drop those of the requests that came this way, and those whose way does not matter. */
+void claims_disconnect(struct claims *ss, const flux_msg_t *notice);
 /* Call `each` for all claims of the sender of `msg`; it may not drop any. */
 void claims_each(const struct claims *ss, const flux_msg_t *msg,
                  void (*each)(struct claim *c, void *arg), void *arg);

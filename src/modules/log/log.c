@@ -536,17 +536,14 @@ static void follow_cb(flux_t *h, const flux_msg_t *req, void *arg)
     flux_watcher_start(ctx->defer);
 }
 
-/* End the streams of the sender: all, or the one with this match tag. */
+/* End the streams of the sender: all that ended with what `req` says, or the one with this match
+ * tag. */
 static void end_streams(struct ctx *ctx, const flux_msg_t *req, const uint32_t *tag)
 {
-    char who[FLUX_SENDER_MAX];
-    char sender[FLUX_SENDER_MAX];
-
-    flux_msg_sender(req, sender, sizeof(sender));
     LIST_FOREACH_SAFE(it, tmp, &ctx->followers)
     {
         struct follower *fo = list_entry(it, struct follower, node);
-        if (strcmp(flux_msg_sender(fo->req, who, sizeof(who)), sender) != 0)
+        if (!flux_request_ended(fo->req, req))
             continue;
         if (tag && flux_msg_matchtag(fo->req) != *tag)
             continue;

@@ -88,12 +88,20 @@ static void wait_back(struct ctx *ctx, struct away *a)
         flux_timer_start(ctx->away_timer, AWAY_MAX, 0.);
 }
 
+struct lost_way {
+    struct ctx *ctx;
+    const flux_msg_t *notice;
+};
+
 /* The brokers that are left on the way keep the request until it is answered. */
 static void leave(struct claim *c, void *arg)
 {
-    struct ctx *ctx = arg;
+    const struct lost_way *lost = arg;
+    struct ctx *ctx = lost->ctx;
     struct away *a = list_entry(c, struct away, claim);
 
+    if (!flux_request_ended(a->req, lost->notice))
+        return; /* it has come again already, by another way */
     away_answer(ctx, a, EHOSTUNREACH, "the way to the sender was lost");
     list_remove(&a->node);
     wait_back(ctx, a);
@@ -101,7 +109,9 @@ static void leave(struct claim *c, void *arg)
 
 void away_sender(struct ctx *ctx, const flux_msg_t *msg)
 {
-    claims_each(ctx->claims, msg, leave, ctx);
+    struct lost_way lost = {ctx, msg};
+
+    claims_each(ctx->claims, msg, leave, &lost);
 }
 
 int away_join(struct ctx *ctx, struct away *a, const flux_msg_t *req,

@@ -1,5 +1,5 @@
 /* check_service.c - session facts, streams that are reopened, early requests, operations after a
- * loss, lists.  Settings are in check_setup.c.
+ * loss, lists, claims.  Settings are in check_setup.c.
  */
 #include "config.h"
 #include <stdio.h>
@@ -7,6 +7,7 @@
 #include "bed.h"
 #include "libflux/module.h"
 #include "libflux/route.h"
+#include "libservice/claim.h"
 #include "libservice/early.h"
 #include "libservice/follow.h"
 #include "libschema/jsonout.h"
@@ -866,6 +867,60 @@ START_TEST(test_longlist)
 }
 END_TEST
 
+/* --- claims --- */
+
+static void claim_ended(struct claim *c, bool canceled)
+{
+    (void)canceled;
+    c->weight = 1; /* a claim that has ended needs none */
+}
+
+/* A request, or a notice, of the same sender at rank 9, by way of rank `by`. */
+static flux_msg_t *came_by(uint32_t by, const char *topic, unsigned flags)
+{
+    flux_msg_t *msg = flux_msg_create(FLUX_MSG_REQUEST, topic);
+
+    ck_assert_ptr_nonnull(msg);
+    flux_msg_set_matchtag(msg, 5);
+    flux_msg_set_flags(msg, flags);
+    flux_msg_route_push(msg, flux_route_make(FLUX_ROUTE_ENDPOINT, 3));
+    flux_msg_route_push(msg, flux_route_make(FLUX_ROUTE_TREE, 9));
+    flux_msg_route_push(msg, flux_route_make(FLUX_ROUTE_TREE, by));
+    return msg;
+}
+
+/* The notice that a way was lost may come after the request has come again by another way. */
+START_TEST(test_claims_way)
+{
+    struct claims *claims = claims_create();
+    struct claim old = {0}, fresh = {0}, lasting = {0};
+    flux_msg_t *a = came_by(1, "x.watch", FLUX_MSGF_STREAMING | FLUX_MSGF_IDEMPOTENT);
+    flux_msg_t *b = came_by(2, "x.watch", FLUX_MSGF_STREAMING | FLUX_MSGF_IDEMPOTENT);
+    flux_msg_t *lost = came_by(1, "x.disconnect", FLUX_MSGF_NORESPONSE | FLUX_MSGF_IDEMPOTENT);
+    flux_msg_t *gone = came_by(1, "x.disconnect", FLUX_MSGF_NORESPONSE);
+
+    ck_assert_int_eq(claim_take(claims, &old, a, claim_ended), 0);
+    ck_assert_int_eq(claim_take(claims, &fresh, b, claim_ended), 0);
+    ck_assert_int_eq(claim_take_sender(claims, &lasting, b, claim_ended), 0);
+    claims_disconnect(claims, lost);
+    ck_assert_uint_eq(old.weight, 1);
+    ck_assert_uint_eq(lasting.weight, 1);
+    ck_assert_uint_eq(fresh.weight, 0);
+    ck_assert_uint_eq(claims_of_sender(claims, a), 1);
+    ck_assert(flux_request_ended(a, lost) && !flux_request_ended(b, lost));
+    /* A sender that is gone has no way. */
+    ck_assert(flux_request_ended(a, gone) && flux_request_ended(b, gone));
+    claims_disconnect(claims, gone);
+    ck_assert_uint_eq(fresh.weight, 1);
+    ck_assert_uint_eq(claims_count(claims), 0);
+    claims_destroy(claims);
+    flux_msg_destroy(a);
+    flux_msg_destroy(b);
+    flux_msg_destroy(lost);
+    flux_msg_destroy(gone);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("service");
@@ -887,5 +942,6 @@ int main(void)
     tcase_add_test(tc, test_presence_reload);
     tcase_add_test(tc, test_grace);
     tcase_add_test(tc, test_longlist);
+    tcase_add_test(tc, test_claims_way);
     return run_case("service", tc);
 }

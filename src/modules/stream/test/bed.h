@@ -47,6 +47,7 @@ struct bed {
     json_t *list;         /* the last list */
     flux_msg_t *question; /* how a task ended: the last request wrexec.end; NULL: none */
     bool canceled;        /* it was */
+    uint32_t way;         /* requests come from rank 9 by this rank; 0: from here */
 };
 
 static inline void wants(hmap_t *knows, const json_t *o)
@@ -202,6 +203,10 @@ static inline int ask_tag(struct bed *b, const char *topic, uint32_t client, uns
     flux_msg_set_cred(msg, 42, FLUX_ROLE_OWNER | FLUX_ROLE_BROKER);
     flux_msg_set_matchtag(msg, tag);
     ck_assert_int_eq(flux_msg_route_push(msg, 1u << 28 | client), 0);
+    if (b->way) {
+        ck_assert_int_eq(flux_msg_route_push(msg, 9), 0);
+        ck_assert_int_eq(flux_msg_route_push(msg, b->way), 0);
+    }
     ck_assert_int_eq(flux_msg_set_json(msg, json), 0);
     b->errnum = -1;
     flux_handle_deliver(b->f.h, msg);

@@ -371,6 +371,31 @@ START_TEST(away)
 }
 END_TEST
 
+/* The loss of its way is told after a writer has come again by another one: it stays. */
+START_TEST(away_told_late)
+{
+    struct bed *b = bed_create();
+    uint32_t reader;
+
+    read_stream(b, 3, "s", "");
+    reader = b->tag;
+    b->way = 1;
+    ck_assert_int_eq(write_stream(b, 1, "s", 0, 2), 0);
+    ck_assert_int_eq(write_stream(b, 2, "s", 1, 2), 0);
+    b->way = 2;
+    ck_assert_int_eq(write_stream(b, 1, "s", 0, 2), 0);
+    b->way = 1;
+    lose_way(b, 1);
+    lose_way(b, 2); /* this one does not come again */
+    settle(b);
+    b->still.passed = 61.;
+    flux_watcher_fire(b->still.timer);
+    settle(b);
+    ck_assert_uint_eq(hmap_count(b->peers[reader].knows), 1);
+    bed_free(b);
+}
+END_TEST
+
 /* A stream is removed while a writer and readers of it are away: they hear of it when they ask
  * again, once; a reader that comes later hears nothing of it. */
 START_TEST(away_removed)
@@ -561,5 +586,6 @@ END_TEST
 int main(void)
 {
     RUN_SUITE("stream notices", attached, attached_all, many_writers, many_readers, list_meanwhile,
-              away, away_removed, removed_unheard, causes, cause_unknown, cause_late, chance);
+              away, away_told_late, away_removed, removed_unheard, causes, cause_unknown,
+              cause_late, chance);
 }
