@@ -48,6 +48,7 @@ void sim_stand_still(struct node *n, int64_t time)
     if (s->cfg.trace)
         printf("%14.6f  %u stands still for %.3f s\n", 1e-9 * (double)sim_now(s), n->rank,
                1e-9 * (double)time);
+    n->stood += time;
     vowner_pause(&n->owner);
     sim_at(s, sim_now(s) + time, go_on, n, NULL);
 }

@@ -68,6 +68,7 @@ struct jobs {
     bool faults;      /* brokers stop and die */
     bool reloads;     /* modules are unloaded and loaded again */
     bool bad_store;   /* the store fails now and then for the job module */
+    unsigned slower;  /* clients wait longer by this factor */
     unsigned longest; /* jobs run for up to 2^(longest-1) milliseconds */
     unsigned batch;   /* jobs that are submitted together at most */
     struct jobs_client clients[JOBS_CLIENTS_MAX];
@@ -102,6 +103,8 @@ bool jobs_excused(const struct jobs *j, int errnum);
 void jobs_nodes_act(struct jobs_client *c);
 /* Nothing is drained for sure any more. */
 void jobs_nodes_over(struct jobs *j);
+/* Seconds for which rank 0 has stood still: what it was to do then was late by that. */
+double jobs_root_stood(const struct jobs *j);
 /* A job was given resources there and then: could it be?  false: the node was drained. */
 bool jobs_nodes_allowed(const struct jobs *j, uint32_t rank, double t);
 

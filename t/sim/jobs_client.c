@@ -40,7 +40,7 @@ void jobs_client_done(struct jobs_client *c, flux_future_t *f, int refusal)
                  flux_future_error(f));
     flux_future_destroy(f);
     c->asks = NULL;
-    sim_at(j->s, sim_now(j->s) + rng_below(&j->s->rng, 60) * SIM_MS, act, c, c->ep);
+    sim_at(j->s, sim_now(j->s) + rng_below(&j->s->rng, 60) * j->slower * SIM_MS, act, c, c->ep);
 }
 
 void jobs_client_ask(struct jobs_client *c, flux_future_t *f, const char *what, flux_future_f cb,

@@ -2,7 +2,7 @@
  *
  * From the answer to resrc.drain until somebody asks for the contrary a node is given no more work,
  * but for what had been decided before: that is a few milliseconds of virtual time, or longer when
- * the root is paused meanwhile, or a module loaded again.
+ * the root is paused meanwhile or stands still, or a module is loaded again.
  */
 #include "config.h"
 #include <errno.h>
@@ -109,9 +109,15 @@ void jobs_nodes_over(struct jobs *j)
         close_window(j, rank);
 }
 
+/* Clocks may run faster than the time of the simulation. */
+double jobs_root_stood(const struct jobs *j)
+{
+    return 1.05e-9 * (double)j->s->nodes[0].stood;
+}
+
 bool jobs_nodes_allowed(const struct jobs *j, uint32_t rank, double t)
 {
-    double late = DECIDED + (j->faults ? PAUSED : 0);
+    double late = DECIDED + (j->faults ? PAUSED : 0) + jobs_root_stood(j);
 
     for (const struct jobs_window *w = j->windows; w; w = w->next) {
         if (w->rank == rank && t > w->from + late && t < w->to)

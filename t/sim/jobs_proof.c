@@ -13,8 +13,8 @@
  *     none is ended by its limit before that, wherever the wall clock is set to; unless the module
  *     was loaded again, which then knows only from the wall clock how long a job has run.
  *  4. A node that is drained is given no more work (jobs_nodes.c).
- *  5. The loss of nodes ends no job that is to run again then (fewer are lost than it may be run
- *     again).
+ *  5. The loss of nodes ends no job that is to run again then, before it has run again as often as
+ *     it may.
  *  6. No service has anything left of any job.
  */
 #include "config.h"
@@ -42,8 +42,9 @@
 #define SLACK 3.     /* seconds: the root may have been paused */
 #define IN_TIME 0.05 /* seconds, with everybody well */
 #define AFTER_LOADING 1.
-#define GRACE 5.       /* of the session */
-#define KILL_AGAIN 10. /* the job module sends SIGKILL so often */
+#define GRACE 5.        /* of the session */
+#define KILL_AGAIN 10.  /* the job module sends SIGKILL so often */
+#define REQUEUES_MAX 16 /* the job module starts a job that loses nodes again so often */
 
 static void ready_cb(flux_future_t *f, void *arg)
 {
@@ -350,7 +351,7 @@ static bool explained(const struct jobs *j, const struct jobs_rec *rec, const st
     if (strcmp(fa->type, "alloc") == 0)
         return j->faults && j->reloads;
     if (strcmp(fa->type, "node-lost") == 0)
-        return j->faults && !rec->requeue;
+        return j->faults && (!rec->requeue || fa->st.requeues >= REQUEUES_MAX);
     if (strcmp(fa->type, "exec") == 0)
         return rec->how == 'f' || rec->how == 'l' ||
                (j->faults && (!rec->requeue || idset_test(j->killed, (uint32_t)rec->id)));
@@ -379,7 +380,8 @@ static void check_end(struct jobs *j, const struct jobs_rec *rec, const struct f
 static void check_limit(struct jobs *j, const struct jobs_rec *rec, const struct facts *fa)
 {
     double grace = rec->grace >= 0 ? rec->grace : GRACE;
-    double max = rec->duration + grace + SLACK + (rec->how == 'k' ? LAUNCHER_STUCK_MAX : 0);
+    double max = rec->duration + grace + SLACK + jobs_root_stood(j) +
+                 (rec->how == 'k' ? LAUNCHER_STUCK_MAX : 0);
 
     if (rec->duration > 0 && ran(j, rec) > max)
         sim_fail(j->s, "job %" PRIu64 " has a limit of %g s, and its tasks ran for %g s", rec->id,

@@ -2,9 +2,10 @@
  * emulated nodes (probe.c), and clients that do all that can be done to jobs (jobs_client.c).
  *
  * By its seed a run has a scheduling policy, a session with or without a statedir, faults of
- * brokers and links or not, modules that are loaded again or not, a store that fails for the job
- * module or not.  At the end every job that was accepted has come to its end, and the record proves
- * that it was treated as it should be (jobs_proof.c).
+ * brokers and links or not, brokers that others do not hear for seconds (absent.c) or not, modules
+ * that are loaded again or not, a store that fails for the job module or not.  At the end every job
+ * that was accepted has come to its end, and the record proves that it was treated as it should be
+ * (jobs_proof.c).
  */
 #include "config.h"
 #include <stdio.h>
@@ -12,6 +13,11 @@
 #include <string.h>
 
 #include "jobs.h"
+
+/* Where brokers are absent for seconds, a run takes longer by the one factor, and clients pause
+ * longer between their requests by the other. */
+#define LONGER 30
+#define SLOWER 20
 
 /* --- modules that are loaded again --- */
 
@@ -80,16 +86,22 @@ static void jobs_run(sim_t *s)
     struct jobs *j = sim_alloc(s, sizeof(*j));
     unsigned clients = rng_range(&s->rng, 2, JOBS_CLIENTS_MAX);
     unsigned actions = rng_range(&s->rng, 4, 16);
-    int64_t time = actions * 40 * SIM_MS;
+    bool absences = s->cfg.live != NULL;
+    int64_t time = actions * (absences ? LONGER : 1) * 40 * SIM_MS;
 
     if (!sim_boot(s))
         return;
     j->s = s;
+    j->slower = 1;
     j->nodes = sim_alloc(s, s->cfg.size * sizeof(*j->nodes));
-    j->faults = rng_chance(&s->rng, 0.5);
+    j->faults = rng_chance(&s->rng, 0.5) || absences;
     j->reloads = rng_chance(&s->rng, 0.3);
     j->bad_store = rng_chance(&s->rng, 0.2);
     j->longest = rng_range(&s->rng, 6, 12);
+    if (absences) {
+        j->slower = SLOWER;
+        j->longest += 3;
+    }
     j->batch = rng_range(&s->rng, 2, JOBS_BATCH_MAX);
     if (!(j->recs = hmap_create_u64(NULL)) || !(j->ended = idset_create()) ||
         !(j->killed = idset_create()) || !(j->purged = idset_create()) ||
@@ -100,14 +112,18 @@ static void jobs_run(sim_t *s)
         sim_faults(s, FAULT_ALL, rng_range(&s->rng, 1, 8), time);
     if (j->faults && rng_chance(&s->rng, 0.5))
         sim_returns(s, 60 * SIM_S);
+    if (absences)
+        sim_absences(s, rng_range(&s->rng, 1, 6), time);
     for (unsigned i = j->reloads ? rng_range(&s->rng, 1, 3) : 0; i > 0; i--)
         sim_at(s, sim_now(s) + (int64_t)(rng_real(&s->rng) * (double)time), unload, j, NULL);
     for (unsigned i = j->bad_store ? rng_range(&s->rng, 1, 3) : 0; i > 0; i--)
         sim_at(s, sim_now(s) + (int64_t)(rng_real(&s->rng) * (double)time), store_bad, j, NULL);
-    if (!sim_run_until(s, jobs_clients_done, j, 120 * SIM_S))
+    if (!sim_run_until(s, jobs_clients_done, j, (absences ? 400 : 120) * SIM_S))
         sim_fail(s, "clients are not at their end");
     /* Brokers without a parent go after half a minute. */
     sim_run_for(s, (j->faults ? 60 : 2) * SIM_S);
+    if (!s->failed && absences)
+        sim_all_back(s);
     if (!s->failed)
         jobs_finish(j);
     sim_run_for(s, SIM_S + sim_max_delay(s) * 8);
@@ -135,6 +151,8 @@ static void jobs_tune(struct sim_config *cfg, struct rng *rng)
     cfg->attrs = rng_chance(rng, 0.5) ? durable : NULL;
     cfg->sched_args[0] = queues[rng_below(rng, 3)];
     cfg->sched_args[1] = nodes[rng_below(rng, 3)];
+    if (rng_chance(rng, 0.3))
+        sim_tune_absences(cfg, rng);
 }
 
 const struct scenario scenario_jobs = {

@@ -14,6 +14,7 @@ failed_once=(
     "heal 2004051 ended the subtree of an orphan that counted as lost"
     "heal 2005277 let a later request overtake one that waited for an orphan"
     "apart 2001626 never welcomed a rank that two brokers had waited for"
+    "jobs 2381 ended a wait that had come again past a lost broker when the loss was noticed above it"
     "history 1663 had two instances of the store wait for each other's objects"
     "history 2489 did so when a broker was started again"
     "history 2692 ended an orphan that only the broker it asked counted as lost"

@@ -174,6 +174,7 @@ struct node {
     silence_t *silence;  /* NULL: it watches nobody */
     int64_t still_since; /* a scenario has stopped it; INT64_MAX: not */
     int64_t still_until; /* ... the last time */
+    int64_t stood;       /* for so long absences have stopped it, all together */
     int64_t start_at;
     unsigned starts;  /* brokers of this rank so far */
     char address[32]; /* of the latest one */
