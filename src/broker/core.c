@@ -726,7 +726,8 @@ bool core_down_announced(const core_t *c)
 
 bool core_parent_gone(const core_t *c)
 {
-    return c->parent_left || (c->parent && c->parent->lost && !c->down_announced);
+    return c->parent_left || c->counted_lost ||
+           (c->parent && c->parent->lost && !c->down_announced);
 }
 
 bool core_left_for_good(const core_t *c)

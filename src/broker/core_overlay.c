@@ -415,6 +415,7 @@ void core_leave(core_t *c, int rc, const char *reason)
 
 void overlay_counted_lost(core_t *c, const char *reason)
 {
+    c->counted_lost = true;
     leave(c, 1, reason, heal_now(c));
 }
 

@@ -270,6 +270,7 @@ struct core {
     bool alone;          /* this broker leaves, without those below it */
     bool parent_left;    /* the parent has announced that it leaves, with its subtree ... */
     bool left_for_good;  /* ... and that this is not a failure */
+    bool counted_lost;   /* the session counts this rank as lost, and it has learned that */
     bool down_local;     /* second phase of CORE_DOWN */
     int exit_code;
 
