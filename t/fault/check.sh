@@ -18,7 +18,7 @@
 # one whose task fails by itself.  Of
 # RUNS: "ID TASK" by each task when it begins.  Of LISTED: "ID RESULT TASKS" by `flux jobs -a` at
 # the end.  Of STARTS: "ID NUMBER", how often that job was started by its event log (default:
-# once).  Of REASONS: "ID NOTE" by the same.  Of GONE: a rank whose broker was ended or cut off.
+# once).  Of REASONS: "ID NOTE" by the same.  Of GONE: a rank whose broker was ended or cut off, or its wrexec.
 # Of MET: "NAME TASKS ENTERED LEFT CODE RANK CHOSEN" by each participant of a barrier; RANK was up at
 # CHOSEN.  Of EXCUSES: "BEGIN END RANK" for a fault in which that rank was lost or let no client in, or `all`
 # when the session ended or its barriers were reloaded, and `jobs` when jobs may fail.  Of RINGS: "NUMBER says

@@ -170,7 +170,9 @@ jobs_kept() {
     done >starts
     jobs_violations accepted runs listed starts >violations
     at 0 "$FLUX" jobs -a -n --count=0 -o '{id} {note}' >reasons
-    losses_violations reasons gone >>violations
+    # Tasks are lost with a module that has no say, too.
+    cat gone unloaded >without
+    losses_violations reasons without >>violations
     awk 'FILENAME == ARGV[1] { kind[$1] = $3; next } $2 == "failed" && $1 in kind && kind[$1] != "fails" { print $1 }' \
         accepted listed | while read -r id; do
         exceptions "$id" | grep -qv '"type":"output"' && echo "$id"

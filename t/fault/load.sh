@@ -10,8 +10,8 @@
 #                         watchers must know the newest, and subscribers have seen the last event)
 #     load_end            wait for those of load_begin
 #
-# Files: accepted.*, runs, refused.*, hung, met, excuses, rings, outputs.* (t/fault/check.sh), history.ERA.LIFE,
-# events.LIFE.RANK.NUMBER
+# Files: accepted.*, runs, refused.*, hung, met, excuses, gone, unloaded, rings, outputs.* (t/fault/check.sh),
+# history.ERA.LIFE, events.LIFE.RANK.NUMBER
 # shellcheck disable=SC2034,SC2086,SC2154 # of t/lib.sh and lib.sh; ids are words
 
 workers=()
@@ -162,6 +162,7 @@ load_begin() {
     rm -f stop hung
     : >runs
     : >gone
+    : >unloaded
     : >met
     : >rings
     : >excuses
