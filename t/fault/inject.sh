@@ -165,7 +165,8 @@ fault_reload() {
     # Without its say the store's module may be ended only where nothing is lost with it.
     [ "$drawn" = 0 ] || [ "$module" = kvs ] || force=(--force)
     echo "reload module $module at rank $r ${force[*]}"
-    [ "${force[*]}$module" != --forcewrexec ] || echo "$r" >>unloaded
+    # It ends the tasks of those below, too, which have higher numbers.
+    [ "${force[*]}$module" != --forcewrexec ] || seq "$r" $((n - 1)) >>unloaded
     at "$r" "$FLUX" module reload "${force[@]}" "$module" 2>reload.err && return
     cat reload.err
     [ ${#force[@]} = 0 ] && grep -q "module $module stays loaded: ." reload.err
