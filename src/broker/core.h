@@ -393,8 +393,8 @@ uint64_t core_event_seq(const core_t *c); /* last event accepted */
 int core_exit_code(const core_t *c);
 /* Returns whether this rank shut down because its parent announced the shutdown of the session. */
 bool core_down_announced(const core_t *c);
-/* Returns whether it shut down because its parent leaves, or was lost, or as the session counts this
- * rank as lost, while the session continues. */
+/* Returns whether it shut down because its parent leaves, or was lost, or as the session counts
+ * this rank as lost, while the session continues. */
 bool core_parent_gone(const core_t *c);
 /* Returns whether it shut down because its parent, or a broker above it, leaves without a
  * failure. */

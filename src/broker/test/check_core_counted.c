@@ -60,8 +60,9 @@ START_TEST(overtaken)
 }
 END_TEST
 
-/* Rank 2 learns from an event that the session counts it as lost, while it looks for another parent,
- * or below one that lives.  It ends, as one that is to be started again, and rank 3 goes on without it. */
+/* Rank 2 learns from an event that the session counts it as lost, while it looks for another
+ * parent, or below one that lives.  It ends, as one that is to be started again, and rank 3 goes on
+ * without it. */
 START_TEST(counted_lost)
 {
     struct cluster *cl = cl_up(4, "chain");
