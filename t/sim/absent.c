@@ -1,7 +1,8 @@
 /* absent.c - brokers that others do not hear for a while, drawn from the seed.
  *
  *    cut off       what some brokers send to the others does not arrive, or what these send to
- *                  them, or both: until the end of that time, when it arrives
+ *                  them, or both: until the end of that time, when it arrives; or only events,
+ *                  where these have connections of their own (sim_config.event_lines)
  *    stand still   brokers do nothing, and then all that came meanwhile
  *
  * Whether anybody is lost by that depends on the time, and on the limits of silence of the session
@@ -53,7 +54,7 @@ void sim_stand_still(struct node *n, int64_t time)
     sim_at(s, sim_now(s) + time, go_on, n, NULL);
 }
 
-void sim_cut_off(sim_t *s, int64_t time)
+void sim_cut_off(sim_t *s, int64_t time, bool events)
 {
     uint32_t top = rng_range(&s->rng, 1, s->cfg.size - 1);
     unsigned kind = rng_below(&s->rng, 3), which = rng_range(&s->rng, 1, 3);
@@ -63,6 +64,8 @@ void sim_cut_off(sim_t *s, int64_t time)
         part[r] = r > 0 && (kind == 0   ? sim_is_below(s, r, &s->nodes[top])
                             : kind == 1 ? r == top || rng_chance(&s->rng, 0.1)
                                         : rng_chance(&s->rng, 0.5));
+    if (events)
+        which |= SILENT_EVENTS;
     net_part(s, part, which, sim_now(s) + time);
     if (!s->cfg.trace)
         return;
@@ -86,7 +89,7 @@ static void absence(void *arg, void *data)
     s->faults++;
     sim_trace_add(s, 15, what);
     if (what < 5)
-        sim_cut_off(s, time);
+        sim_cut_off(s, time, s->cfg.event_lines && rng_chance(&s->rng, 0.3));
     else if (what == 5)
         sim_stand_still(&s->nodes[0],
                         rng_range(&s->rng, 100, SIM_ROOT_STILL_MAX / SIM_MS) * SIM_MS);

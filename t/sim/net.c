@@ -256,21 +256,30 @@ void net_part(sim_t *s, bool *part, unsigned which, int64_t until)
 }
 
 /* Does what is sent now reach the other broker? */
-static bool reaches(const struct node *from, const struct node *to)
+static bool reaches(const struct node *from, const struct node *to, enum core_plane plane)
 {
     const sim_t *s = from->sim;
 
     return !s->apart || sim_now(s) >= s->apart_until ||
            s->apart[from->rank] == s->apart[to->rank] ||
-           !(s->apart_which & (s->apart[from->rank] ? 1 : 2));
+           !(s->apart_which & (s->apart[from->rank] ? SILENT_UP : SILENT_DOWN)) ||
+           (s->apart_which & SILENT_EVENTS && plane != CORE_EVENT);
 }
 
 /* The moment at which something arrives that takes `delay`. */
-static int64_t arrival(const struct node *from, const struct node *to, int64_t delay)
+static int64_t arrival(const struct node *from, const struct node *to, enum core_plane plane,
+                       int64_t delay)
 {
     const sim_t *s = from->sim;
 
-    return (reaches(from, to) ? sim_now(s) : s->apart_until) + delay;
+    return (reaches(from, to, plane) ? sim_now(s) : s->apart_until) + delay;
+}
+
+void net_silence(struct way *w, unsigned which)
+{
+    w->up.mute |= (which & SILENT_UP) != 0;
+    w->down.mute |= (which & SILENT_DOWN) != 0;
+    w->event.mute |= (which & (w->up.to->sim->cfg.event_lines ? SILENT_EVENTS : SILENT_DOWN)) != 0;
 }
 
 /* The moment from which the other end can take messages. */
@@ -283,7 +292,7 @@ static int fly(struct chan *ch, flux_msg_t *msg, bool sign, int64_t delay)
 {
     sim_t *s = ch->from->sim;
     struct flight *f = malloc(sizeof(*f));
-    int64_t at = earliest(ch, arrival(ch->from, ch->to, delay));
+    int64_t at = earliest(ch, arrival(ch->from, ch->to, ch->plane, delay));
 
     if (!f)
         return -1;
@@ -412,7 +421,7 @@ static int net_publish(void *arg, const flux_msg_t *event)
         if (!w->event_link || w->quiet || ch->closed)
             continue;
         count(s, ch);
-        if (ch->cut || w->down.mute || (s->event_loss > 0. && rng_chance(&s->rng, s->event_loss)))
+        if (ch->cut || ch->mute || (s->event_loss > 0. && rng_chance(&s->rng, s->event_loss)))
             continue;
         msg = flux_msg_incref(event);
         delay = sim_draw(s, &s->link_delay);
@@ -471,7 +480,7 @@ static void net_drop(void *arg, enum core_plane plane, uint32_t rank)
 static int64_t connected_at(const struct node *n, const struct node *to)
 {
     int64_t delay = sim_draw(n->sim, &n->sim->link_delay);
-    int64_t there = arrival(n, to, delay), back = arrival(to, n, delay);
+    int64_t there = arrival(n, to, CORE_TREE, delay), back = arrival(to, n, CORE_TREE, delay);
 
     return there > back ? there : back;
 }
@@ -654,8 +663,8 @@ static bool net_reached(void *arg, enum core_plane plane, uint32_t rank)
 
     if (plane == CORE_RING) /* its address is known */
         return true;
-    return w && w->up.to->state == NODE_ON && !w->up.mute && !w->up.cut && reaches(n, w->up.to) &&
-           reaches(w->up.to, n);
+    return w && w->up.to->state == NODE_ON && !w->up.mute && !w->up.cut &&
+           reaches(n, w->up.to, CORE_TREE) && reaches(w->up.to, n, CORE_TREE);
 }
 
 static double net_heard(void *arg, enum core_plane plane, uint32_t rank)
@@ -702,6 +711,10 @@ void net_started(struct node *n)
     if (n->way) {
         struct node *parent = n->way->up.to;
         int64_t at = earliest(&n->way->event, sim_now(s) + sim_draw(s, &s->link_delay));
+
+        /* Otherwise its events come by the tree if it starts before the parent does. */
+        if (s->cfg.event_lines && at <= parent->start_at)
+            at = parent->start_at + 1;
         vclock_add(s->clock, &parent->owner, at, false, event_link_up, parent, n->way);
     }
 }
@@ -836,8 +849,9 @@ void net_back(struct node *n)
         w->down.closed = w->event.closed = true;
     }
     n->way = way_create(n, parent, at);
-    n->way->up.mute = n->way->down.mute = parent->state != NODE_ON; /* nobody is there */
-    if (!n->way->up.mute)
+    if (parent->state != NODE_ON) /* nobody is there */
+        net_silence(n->way, SILENT_ALL);
+    else
         vclock_add(s->clock, &parent->owner, at, false, tree_back, parent, n->way);
     ring_open(n);
     if (n->ring_next.to->state != NODE_ON) /* it will notice that nobody is there */

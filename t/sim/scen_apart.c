@@ -1,11 +1,13 @@
 /* scen_apart.c - a broker and its parent do not hear each other, while others hear both.
  *
  * In each round the link between two hosts falls silent, in one direction or both: that between a
- * broker and its parent on the tree, and on the ring where they are neighbors there, too.  Clocks
- * run at different speeds, and clients publish meanwhile.  A broker that a third one has heard is
- * not lost: it connects to a broker above, is up all the time, and serves.  So is one that can tell
- * its parent that it does not hear it.  Where nobody could vouch for it, it may be lost, and is
- * started again; nobody but it and those below it is.
+ * broker and its parent on the tree, and on the ring where they are neighbors there, too.  In half
+ * of the sessions events have connections of their own, which fall silent as well, or alone; who
+ * does not hear them calls its parent slow then, and nobody else is called that.  Clocks run at
+ * different speeds, and clients publish meanwhile.  A broker that a third one has heard is not
+ * lost: it connects to a broker above, is up all the time, and serves.  So is one that can tell its
+ * parent that it does not hear it.  Where nobody could vouch for it, it may be lost, and is started
+ * again; nobody but it and those below it is.
  *
  * In the scenario `parted` some brokers are cut off from all others for a while, in one direction
  * or both, or brokers stand still, rank 0 for up to a minute; then everything goes on.  Clients at
@@ -17,6 +19,7 @@
  *  2. A broker that was announced as lost ends by itself when it hears others again, and has
  *     written nothing since.
  *  3. When those that have ended were started again, all are up, and serve each other.
+ *  4. Nobody is lost that is cut off only from events.
  *
  * That no event is lost is required by node.c.
  */
@@ -40,6 +43,7 @@ struct apart {
     unsigned answers, asked;
     unsigned *starts; /* brokers of each rank before the round */
     uint32_t *parents;
+    bool events; /* only events do not arrive in this round */
 };
 
 /* Can somebody vouch for this broker, and its parent ask in time? */
@@ -64,15 +68,23 @@ static void silence_between(struct node *n, unsigned which)
 
     n->sim->faults++;
     sim_trace_add(n->sim, 14, (uint64_t)n->rank << 8 | which);
-    n->way->up.mute |= which & 1;
-    n->way->down.mute |= which & 2;
+    net_silence(n->way, which);
     if (to) {
-        to->mute |= which & 1;
-        to->back->mute |= which & 2;
+        to->mute |= (which & SILENT_UP) != 0;
+        to->back->mute |= (which & SILENT_DOWN) != 0;
     }
     if (n->sim->cfg.trace)
         printf("%14.6f  %u and %u do not hear each other (%u)\n", 1e-9 * (double)sim_now(n->sim),
                n->rank, parent->rank, which);
+}
+
+/* In this round, only events to one broker are silent.  A broker may also still hold a connection
+ * that has been silent since an earlier round. */
+static void accused(sim_t *s, const struct node *n, const struct chan *from, bool lost)
+{
+    if (!from->mute)
+        sim_fail(s, "rank %u calls rank %u %s, though it hears it", n->rank, from->from->rank,
+                 lost ? "lost" : "slow");
 }
 
 /* A broker with another one between it and rank 0; NULL: there is none. */
@@ -144,13 +156,15 @@ static void one_round(struct apart *a)
 {
     sim_t *s = a->s;
     struct node *n = victim(s);
-    unsigned which = rng_range(&s->rng, 1, 3), starts = n ? n->starts : 0;
+    unsigned which = rng_range(&s->rng, 1, s->cfg.event_lines ? SILENT_ALL : 3);
+    unsigned starts = n ? n->starts : 0;
     const struct node *parent = n ? sim_parent(n) : NULL;
-    bool stays = n && (which == 2 || has_third(s, n));
+    bool stays = n && (!(which & SILENT_UP) || has_third(s, n));
 
     if (!n)
         return;
     silence_between(n, which);
+    s->accused = which == SILENT_EVENTS ? accused : NULL;
     for (unsigned i = 0; i < TICKS; i++)
         sim_at(s, sim_now(s) + rng_below(&s->rng, 9000) * SIM_MS, tick, s, NULL);
     sim_run_for(s,
@@ -209,8 +223,10 @@ static int64_t disturb(struct apart *a, bool harmless)
     int64_t time = rng_range(&s->rng, 100, (uint32_t)(most / SIM_MS)) * SIM_MS;
 
     s->faults++;
+    a->events = false;
     if (rng_chance(&s->rng, 0.5)) {
-        sim_cut_off(s, time);
+        a->events = s->cfg.event_lines && rng_chance(&s->rng, 0.3);
+        sim_cut_off(s, time, a->events);
     } else if (harmless && rng_chance(&s->rng, 0.5)) {
         time = rng_range(&s->rng, 100, SIM_ROOT_STILL_MAX / SIM_MS) * SIM_MS;
         sim_stand_still(&s->nodes[0], time);
@@ -243,6 +259,14 @@ static void expect_unchanged(const struct apart *a, int64_t time)
     }
 }
 
+static void expect_there(const struct apart *a, int64_t time)
+{
+    for (uint32_t r = 0; r < a->s->cfg.size && !a->s->failed; r++)
+        if (!sim_is_up(a->s, r) || a->s->nodes[r].starts != a->starts[r])
+            sim_fail(a->s, "rank %u was lost, because events did not come for %.3f s", r,
+                     1e-9 * (double)time);
+}
+
 static void part_round(struct apart *a)
 {
     sim_t *s = a->s;
@@ -262,6 +286,8 @@ static void part_round(struct apart *a)
                        sim_max_delay(s) * 4 * s->cfg.size);
     if (!s->failed && harmless)
         expect_unchanged(a, time);
+    if (!s->failed && a->events)
+        expect_there(a, time);
     for (uint32_t r = 0; r < s->cfg.size && !s->failed; r++)
         sim_bring_back(s, r);
     sim_run_for(s, SIM_S + sim_max_delay(s) * s->cfg.size);
@@ -293,6 +319,7 @@ static void apart_tune(struct sim_config *cfg, struct rng *rng)
 {
     cfg->modules = SIM_MOD_BARRIER;
     sim_tune_absences(cfg, rng);
+    cfg->event_lines = rng_below(rng, 2) == 1;
 }
 
 const struct scenario scenario_apart = {

@@ -2,10 +2,11 @@
  *
  * The clocks of the brokers run at different speeds.  In each round some brokers stand still for a
  * while, which may be shorter or longer than the limits and may concern rank 0, and connections
- * fall silent in one direction or both.  Whoever calls a neighbor slow or lost must be right: the
- * neighbor stands still, or is cut off, and has done so for as long as the limit says.  And who
- * stands still for longer is found: afterwards everybody is up whose way to rank 0 was never silent
- * for the limit, and nobody that stood still for longer is still thought to be up.
+ * fall silent in one direction or both, or, where events have their own, only these.  Whoever calls
+ * a neighbor slow or lost must be right: the neighbor stands still, or is cut off, and has done so
+ * for as long as the limit says.  And who stands still for longer is found: afterwards everybody is
+ * up whose way to rank 0 was never silent for the limit, and nobody that stood still for longer is
+ * still thought to be up.
  */
 #include "config.h"
 #include <stdio.h>
@@ -106,16 +107,16 @@ static void stand_still(struct lives *l, struct node *n)
 static void fall_silent(struct lives *l, struct node *n)
 {
     sim_t *s = l->s;
-    unsigned which = rng_range(&s->rng, 1, 3);
+    unsigned which = rng_range(&s->rng, 1, s->cfg.event_lines ? SILENT_ALL : 3);
 
     if (n->state != NODE_ON)
         return;
     s->faults++;
     sim_trace_add(s, 13, (uint64_t)n->rank << 8 | which);
-    n->way->up.mute |= which & 1;
-    n->way->down.mute |= which & 2;
+    net_silence(n->way, which);
     l->silent[n->rank] = true;
-    l->gone[n->rank] |= (which & 1) || sim_parent(n)->rank != 0; /* it is patient with rank 0 */
+    /* It is patient with rank 0. */
+    l->gone[n->rank] |= (which & SILENT_UP) || sim_parent(n)->rank != 0;
 }
 
 /* Was the way from this rank to rank 0 never silent for about the limit?  Rank 0 may be. */
@@ -174,6 +175,7 @@ static void live_tune(struct sim_config *cfg, struct rng *rng)
     cfg->modules = 0;
     if (cfg->size > 64)
         cfg->size = 2 + rng_below(rng, 63);
+    cfg->event_lines = rng_chance(rng, 0.5);
 }
 
 const struct scenario scenario_live = {"live", "brokers stand still: who is called slow or lost is",

@@ -98,6 +98,7 @@ struct sim_config {
     const char *topology; /* NULL: chosen by the seed */
     bool alike;           /* all nodes have as many cores */
     bool even;            /* all clocks run at the same speed */
+    bool event_lines;     /* events have connections of their own, which may fall silent alone */
     bool fixed;        /* all delays alike, all start at once, no bound on queues: for counting */
     unsigned modules;  /* SIM_MOD_*: loaded at every rank */
     double event_loss; /* chance of a message on the event plane to be lost */
@@ -220,7 +221,7 @@ struct sim {
     hmap_t *events;     /* sequence -> hash of the event, as first seen */
     uint64_t faults;
     bool *apart; /* of each rank: it is in the part that net_part() has cut off; NULL: never */
-    unsigned apart_which;
+    unsigned apart_which; /* SILENT_* */
     int64_t apart_until;
     /* Broker `n` calls `of` slow, or lost: is that so?  NULL: any is. */
     void (*accused)(sim_t *s, const struct node *n, const struct chan *from, bool lost);
@@ -284,6 +285,9 @@ void sim_check_quiet(sim_t *s);
 
 /* --- network (net.c) --- */
 
+/* What does not arrive. */
+enum { SILENT_UP = 1, SILENT_DOWN = 2, SILENT_EVENTS = 4, SILENT_ALL = 7 };
+
 extern const struct core_link_ops sim_link_ops; /* arg: struct node */
 void net_init(sim_t *s);
 /* A broker has started: its event link comes into place. */
@@ -296,9 +300,14 @@ void net_break(struct node *n, enum core_plane plane);
 /* Is this broker connected, or about to be, to that one as to a broker above? */
 bool net_connects(const struct node *n, const struct node *to);
 /* Until a moment, nothing that a broker of `part` (a flag for each rank, which the caller keeps)
- * sends to the others arrives (which & 1), or nothing that the others send to it (& 2): it arrives
- * then, unless the connection was given up. */
+ * sends to the others arrives (which & SILENT_UP), or nothing that the others send to it (&
+ * SILENT_DOWN), or only no event of that (& SILENT_EVENTS): it arrives then, unless the connection
+ * was given up. */
 void net_part(sim_t *s, bool *part, unsigned which, int64_t until);
+/* From now on, nothing arrives by this connection: what is sent up (which & SILENT_UP), what is
+ * sent down (& SILENT_DOWN), and events (& SILENT_EVENTS, and with SILENT_DOWN where these have no
+ * connection of their own). */
+void net_silence(struct way *w, unsigned which);
 /* This connection breaks. */
 void net_break_way(struct way *w);
 /* Have both ends of each connection of a broker noticed that it ended? */
@@ -392,8 +401,9 @@ void sim_tune_absences(struct sim_config *cfg, struct rng *rng);
 /* Is this rank connected below that broker, or that broker itself? */
 bool sim_is_below(const sim_t *s, uint32_t rank, const struct node *above);
 void sim_stand_still(struct node *n, int64_t time);
-/* Some subtree, or any ranks, or half of them, never rank 0; in one direction or both. */
-void sim_cut_off(sim_t *s, int64_t time);
+/* Some subtree, or any ranks, or half of them, never rank 0; in one direction or both.  `events`:
+ * they are cut off only from events. */
+void sim_cut_off(sim_t *s, int64_t time, bool events);
 /* Up to `count` times within the next `within` nanoseconds: some are cut off, or a broker stands
  * still, for up to SIM_ABSENT_MAX (rank 0: SIM_ROOT_STILL_MAX). */
 void sim_absences(sim_t *s, unsigned count, int64_t within);
