@@ -150,6 +150,13 @@ static const struct flux_field deaf_fields[] = {
 };
 static const struct flux_schema deaf_schema = FLUX_SCHEMA(struct control_deaf, deaf_fields);
 
+static const struct flux_field lives_fields[] = {
+    FLUX_FIELD_U32(struct control_lives, incarnation, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_U64(struct control_lives, session, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_END,
+};
+static const struct flux_schema lives_schema = FLUX_SCHEMA(struct control_lives, lives_fields);
+
 static const struct flux_field awaited_fields[] = {
     FLUX_FIELD_BOOL(struct control_awaited, awaited, FLUX_FIELD_REQUIRED),
     FLUX_FIELD_END,
@@ -224,6 +231,11 @@ const struct flux_method control_up[CONTROL_NUP + 1] = {
                       .request = &deaf_schema,
                       .what = "the child has heard nothing from its parent for live.slow, and may "
                               "be about to connect to a broker above; or hears it again"},
+    [CONTROL_LIVES] = {.topic = "overlay.lives",
+                       .request = &lives_schema,
+                       .what = "to a broker above the parent, instead of overlay.hello: the sender "
+                               "lives, and may not be heard by its parent; session: that of its "
+                               "welcome"},
     [CONTROL_AWAITED] = {.topic = "event.awaited",
                          .request = &awaited_schema,
                          .what = "somebody at the child or below it has subscribed to the "
@@ -275,7 +287,8 @@ const struct flux_method control_down[CONTROL_NDOWN + 1] = {
                                "the parent, it stays where it is"},
     [CONTROL_OVER] = {.topic = "overlay.over",
                       .request = &empty_schema,
-                      .what = "answer to overlay.done: the connection may end"},
+                      .what = "answer to overlay.done, or to overlay.lives: the connection may "
+                              "end"},
     [CONTROL_TAKES] = {.topic = "overlay.expected",
                        .request = &expected_schema,
                        .what = "answer of the parent to overlay.expect: from now on, requests for "
@@ -283,5 +296,8 @@ const struct flux_method control_down[CONTROL_NDOWN + 1] = {
     [CONTROL_ABOVE] = {.topic = "overlay.above",
                        .request = &above_schema,
                        .what = "a broker above has another parent: how to reach those above now"},
+    [CONTROL_UNHEARD] = {.topic = "overlay.deaf",
+                         .request = &deaf_schema,
+                         .what = "the parent has heard nothing from the child for live.slow"},
     [CONTROL_NDOWN] = FLUX_METHOD_END,
 };

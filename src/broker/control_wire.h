@@ -114,7 +114,13 @@ struct control_down_order {
 };
 
 struct control_deaf {
-    bool deaf; /* the sender hears nothing from its parent; or does again */
+    bool deaf; /* the sender hears nothing from the other end; or does again */
+};
+
+/* To a broker above the parent, which may not hear the sender. */
+struct control_lives {
+    uint32_t incarnation; /* of the sender */
+    uint64_t session;     /* of its welcome */
 };
 
 struct control_awaited {
@@ -137,6 +143,7 @@ enum {
     CONTROL_TAKE,
     CONTROL_GAVE,
     CONTROL_DEAF,
+    CONTROL_LIVES,
     CONTROL_AWAITED,
     CONTROL_NUP
 };
@@ -154,6 +161,7 @@ enum {
     CONTROL_OVER,
     CONTROL_TAKES,
     CONTROL_ABOVE,
+    CONTROL_UNHEARD,
     CONTROL_NDOWN
 };
 /* `request` describes the payload; FLUX_METHOD_END follows. */

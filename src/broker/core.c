@@ -305,13 +305,14 @@ static void refuse_term(core_t *c, struct peer *p, flux_msg_t *msg)
     flux_msg_destroy(msg);
 }
 
-/* Returns whether this child was not welcomed, so that only its hello is received: it may be an
- * earlier broker of its rank, which the session has counted as lost. */
+/* Returns whether this child was not welcomed, so that only messages are received which say who it
+ * is: it may be an earlier broker of its rank, which the session has counted as lost. */
 static bool is_stranger(const struct peer *p, const flux_msg_t *msg)
 {
     return p->is_child && !p->up && !p->arriving && !p->former &&
            !(flux_msg_type(msg) == FLUX_MSG_CONTROL &&
-             strcmp(flux_msg_topic(msg), control_up[CONTROL_HELLO].topic) == 0);
+             (strcmp(flux_msg_topic(msg), control_up[CONTROL_HELLO].topic) == 0 ||
+              strcmp(flux_msg_topic(msg), control_up[CONTROL_LIVES].topic) == 0));
 }
 
 void core_link_input(core_t *c, enum core_plane plane, uint32_t from, flux_msg_t *msg)

@@ -4,9 +4,11 @@
  * earlier one until what was asked on it, in either direction, is answered.  Then it says
  * overlay.done, the other one answers with overlay.over, and the connection ends.
  *
+ * A broker above to which this one connects only to say that it lives (core_third.c) counts as one.
+ *
  * Invariants:
- *  1. A former parent is in `formers`, and gets and sends nothing but answers, overlay.done and
- *     overlay.over.
+ *  1. A former parent is in `formers`, and gets and sends nothing but answers, overlay.lives,
+ *     overlay.done and overlay.over.
  *  2. One connection carries a broker: that to a former parent ends before this broker, as an
  *     orphan, connects there again.
  *
@@ -29,6 +31,23 @@ struct peer *former_find(const core_t *c, uint32_t rank)
             return p;
     }
     return NULL;
+}
+
+struct peer *former_visit(core_t *c, const struct control_card *card, errmsg_t *err)
+{
+    struct peer *p = calloc(1, sizeof(*p));
+
+    if (!p) {
+        errmsg_set(err, "out of memory");
+    } else if (c->link->beside(c->link_arg, card, err) < 0) {
+        free(p);
+        p = NULL;
+    } else {
+        overlay_peer_init(p, card->rank, CORE_TREE);
+        p->former = p->done = true;
+        list_append(&c->formers, &p->node);
+    }
+    return p;
 }
 
 void former_lost(core_t *c, struct peer *p, const char *why)

@@ -181,8 +181,9 @@ void core_peer_slow(core_t *c, enum core_plane plane, uint32_t rank, bool slow)
         third_parent_slow(c, slow);
     else if (p && p->is_child)
         third_slow(c, p, slow);
-    /* Only the report of the parent counts: a broker cannot report that its own parent is slow. */
-    if (!p || !p->is_child || noted(c, rank) != (slow ? RANK_UP : RANK_SLOW))
+    /* Only the report of the parent counts: a broker cannot report that its own parent is slow, nor
+     * that a rank is which has another parent. */
+    if (!p || !p->is_child || (slow && !p->up) || noted(c, rank) != (slow ? RANK_UP : RANK_SLOW))
         return;
     live_note(c, rank, slow ? RANK_SLOW : RANK_UP, c->cfg.rank);
 }

@@ -638,6 +638,7 @@ static control_handler *const from_child[CONTROL_NUP] = {
     [CONTROL_TAKE] = restore_expect_cb,
     [CONTROL_GAVE] = restore_given_cb,
     [CONTROL_DEAF] = third_deaf_cb,
+    [CONTROL_LIVES] = third_lives_cb,
     [CONTROL_AWAITED] = offer_awaited_cb,
 };
 static control_handler *const from_parent[CONTROL_NDOWN] = {
@@ -654,6 +655,7 @@ static control_handler *const from_parent[CONTROL_NDOWN] = {
     [CONTROL_OVER] = former_done_cb,
     [CONTROL_TAKES] = restore_expected_cb,
     [CONTROL_ABOVE] = heal_above_cb,
+    [CONTROL_UNHEARD] = third_unheard_cb,
 };
 
 void overlay_control(core_t *c, struct peer *from, const flux_msg_t *msg)
@@ -676,6 +678,7 @@ void overlay_control(core_t *c, struct peer *from, const flux_msg_t *msg)
         struct control_changes changes;
         struct control_down_order shutdown;
         struct control_deaf deaf;
+        struct control_lives lives;
         struct control_awaited awaited;
     } in;
     errmsg_t err = {"unknown message"};

@@ -76,6 +76,7 @@ struct peer {
     bool waited;  /* child: its hello has waited for the end of its earlier way for long enough */
     bool doubted; /* child: it is silent, and others are asked whether they hear it */
     bool vouched; /* child: ... and one does */
+    double lived; /* child: time when a broker above said that it lives; 0: none has */
     bool deaf;    /* child: it says that it hears nothing from this broker */
     bool awaits;  /* child: somebody there has subscribed to EVENT_OFFERED */
     bool refused; /* child: it is an orphan, and was refused on this connection */
@@ -419,8 +420,11 @@ void third_parent_slow(core_t *c, bool slow);
 bool third_lives(const core_t *c, const struct peer *p);
 void third_forget(struct peer *p); /* there is another connection with it */
 control_handler third_deaf_cb;
-/* Handle the request overlay.heard. */
+control_handler third_unheard_cb;
+control_handler third_lives_cb;
+/* Handle the requests overlay.heard and overlay.vouch. */
 void third_heard_cb(flux_t *h, const flux_msg_t *req, void *arg);
+void third_vouch_cb(flux_t *h, const flux_msg_t *req, void *arg);
 
 /* core_live.c */
 int live_init(core_t *c);
@@ -653,6 +657,9 @@ int former_init(core_t *c);
 void former_destroy(core_t *c);
 struct peer *former_find(const core_t *c, uint32_t rank); /* NULL: no former parent */
 /* The connection to a former parent is lost: it is freed. */
+/* Connect to a broker above, beside the parent, until it sends overlay.over.  NULL, with an error
+ * message: that is not possible. */
+struct peer *former_visit(core_t *c, const struct control_card *card, errmsg_t *err);
 void former_lost(core_t *c, struct peer *p, const char *why);
 /* This broker is an orphan, and connects to this rank: end the connections to former parents that
  * are that rank, since one connection carries a broker, or may be below it: it forgets what has

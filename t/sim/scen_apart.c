@@ -4,10 +4,9 @@
  * broker and its parent on the tree, and on the ring where they are neighbors there, too.  In half
  * of the sessions events have connections of their own, which fall silent as well, or alone; who
  * does not hear them calls its parent slow then, and nobody else is called that.  Clocks run at
- * different speeds, and clients publish meanwhile.  A broker that a third one has heard is not
- * lost: it connects to a broker above, is up all the time, and serves.  So is one that can tell its
- * parent that it does not hear it.  Where nobody could vouch for it, it may be lost, and is started
- * again; nobody but it and those below it is.
+ * different speeds, and clients publish meanwhile.  The broker is not lost: it connects to a broker
+ * above, is up all the time, and serves.  Where messages take so long that nobody can vouch for it
+ * in time, it may be lost, and is started again; nobody but it and those below it is.
  *
  * In the scenario `parted` some brokers are cut off from all others for a while, in one direction
  * or both, or brokers stand still, rank 0 for up to a minute; then everything goes on.  Clients at
@@ -36,7 +35,7 @@
 #define SLOWEST 0.97 /* rates of clocks */
 #define FASTEST 1.03
 #define HARMLESS (1800 * SIM_MS) /* shorter than the limit of silence, whatever clocks do */
-#define ANSWER (300 * SIM_MS)    /* a third has this time, and a little, to answer */
+#define ANSWER (300 * SIM_MS)    /* who vouches has this time, and a little */
 
 struct apart {
     sim_t *s;
@@ -46,17 +45,11 @@ struct apart {
     bool events; /* only events do not arrive in this round */
 };
 
-/* Can somebody vouch for this broker, and its parent ask in time? */
-static bool has_third(const sim_t *s, const struct node *n)
+/* Is there time to vouch for a broker?  Its parent asks a third, or tells the broker, which
+ * connects to one above: that tells the parent. */
+static bool is_in_time(const sim_t *s)
 {
-    const struct node *const both[] = {n->ring_next.to, n->ring_prev.to};
-    bool any = false;
-
-    for (int i = 0; i < 2; i++)
-        any |= both[i] != sim_parent(n) && !both[i]->ring_next.closed &&
-               !both[i]->ring_prev.closed && !sim_is_below(s, both[i]->rank, n);
-    return any && !n->ring_next.closed && !n->ring_prev.closed &&
-           sim_max_delay(s) * 4 * (1 + topology_max_depth(s->topo)) < ANSWER;
+    return sim_max_delay(s) * 4 * (1 + topology_max_depth(s->topo)) < ANSWER;
 }
 
 static void silence_between(struct node *n, unsigned which)
@@ -159,7 +152,7 @@ static void one_round(struct apart *a)
     unsigned which = rng_range(&s->rng, 1, s->cfg.event_lines ? SILENT_ALL : 3);
     unsigned starts = n ? n->starts : 0;
     const struct node *parent = n ? sim_parent(n) : NULL;
-    bool stays = n && (!(which & SILENT_UP) || has_third(s, n));
+    bool stays = n && (!(which & SILENT_UP) || is_in_time(s));
 
     if (!n)
         return;

@@ -27,12 +27,15 @@ static void end_connection(struct cluster *cl, uint32_t parent, uint32_t child)
     cl_sleep(cl, TIMEOUT + 3.);
 }
 
-static void expect_moved(struct cluster *cl)
+/* Rank 3 is below this rank, and no rank but `dead` is lost. */
+static void expect_moved(struct cluster *cl, uint32_t parent, const char *dead)
 {
     expect_running(cl);
-    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-6");
-    expect_ranks(core_ranks_lost(cl->nodes[0].core), "");
-    ck_assert_uint_eq(cl->nodes[3].parent, 0);
+    expect_ranks(core_ranks_lost(cl->nodes[0].core), dead);
+    ck_assert_uint_eq(idset_count(core_ranks_up(cl->nodes[0].core)) +
+                          idset_count(core_ranks_lost(cl->nodes[0].core)),
+                      cl->size);
+    ck_assert_uint_eq(cl->nodes[3].parent, parent);
     ck_assert_ptr_null(strstr(cl->nodes[0].log, "came back"));
     expect_routes(cl);
     cl_free(cl);
@@ -55,7 +58,7 @@ START_TEST(vouched)
     cl_sleep(cl, 0.6);
     ck_assert_ptr_nonnull(strstr(cl->nodes[1].log, "the link between the former is bad"));
     end_connection(cl, 1, 3);
-    expect_moved(cl);
+    expect_moved(cl, 0, "");
 }
 END_TEST
 
@@ -108,7 +111,7 @@ START_TEST(deaf)
     }
     end_connection(cl, 1, 3);
     if (_i == 0)
-        expect_moved(cl);
+        expect_moved(cl, 0, "");
     else
         expect_lost(cl, 3);
 }
@@ -125,7 +128,142 @@ START_TEST(noticed_late)
     ck_assert_uint_eq(cl->nodes[3].parent, 0);
     cl->slow[3][1] = false;
     cl_sleep(cl, TIMEOUT + 3.);
-    expect_moved(cl);
+    expect_moved(cl, 0, "");
+}
+END_TEST
+
+/* In a chain, the neighbors of rank 3 on the ring are its parent and the rank below it. */
+static struct cluster *silent_chain(void)
+{
+    struct cluster *cl = cl_up(6, "chain");
+
+    cl->nodes[2].ago[3] = 2.4;
+    return cl;
+}
+
+/* No neighbor on the ring can vouch for it: it connects to the rank above its parent and says that
+ * it lives, when its parent says that it does not hear it, or when it does not hear its parent. */
+START_TEST(speaks)
+{
+    struct cluster *cl = silent_chain();
+
+    if (_i == 0) {
+        core_peer_slow(cl->nodes[2].core, CORE_TREE, 3, true);
+    } else {
+        cl->slow[3][2] = true;
+        core_peer_slow(cl->nodes[3].core, CORE_TREE, 2, true);
+        cl_sleep(cl, 0.5);
+        core_peer_slow(cl->nodes[2].core, CORE_TREE, 3, true);
+    }
+    cl_sleep(cl, 0.1);
+    ck_assert_ptr_nonnull(strstr(cl->nodes[2].log, "the link between the former is bad"));
+    ck_assert(!cl->nodes[3].beside[1]);
+    cl->slow[3][2] = false;
+    end_connection(cl, 2, 3);
+    expect_moved(cl, 1, "");
+}
+END_TEST
+
+/* The neighbors that could vouch for it are down. */
+START_TEST(neighbors_down)
+{
+    struct cluster *cl = cl_up(7, "kary:2");
+
+    cl_kill(cl, 2);
+    cl_kill(cl, 4);
+    cl_sleep(cl, TIMEOUT + 3.);
+    cl->nodes[1].ago[3] = 2.4;
+    core_peer_slow(cl->nodes[1].core, CORE_TREE, 3, true);
+    cl_sleep(cl, 0.1);
+    ck_assert_ptr_nonnull(strstr(cl->nodes[1].log, "the link between the former is bad"));
+    end_connection(cl, 1, 3);
+    expect_moved(cl, 0, "2,4");
+}
+END_TEST
+
+/* It connects to nobody while a neighbor can vouch for it. */
+START_TEST(speaks_in_need)
+{
+    struct cluster *cl = silent(1., 1.);
+
+    cl->bad[3][0] = true; /* attempts are counted */
+    cl_sleep(cl, 0.6);
+    ck_assert_uint_eq(cl->tried, 0);
+    cl->bad[3][0] = false;
+    end_connection(cl, 1, 3);
+    expect_moved(cl, 0, "");
+}
+END_TEST
+
+/* What it said before it died does not count, nor what it said of an earlier silence. */
+START_TEST(spoke)
+{
+    struct cluster *cl = silent_chain();
+
+    cl->slow[3][2] = true;
+    core_peer_slow(cl->nodes[3].core, CORE_TREE, 2, true);
+    cl_sleep(cl, 1.5);
+    cl->slow[2][3] = true;
+    core_peer_slow(cl->nodes[2].core, CORE_TREE, 3, true);
+    cl_sleep(cl, 0.6);
+    ck_assert_ptr_null(strstr(cl->nodes[2].log, "the link"));
+    end_connection(cl, 2, 3);
+    expect_lost(cl, 3);
+}
+END_TEST
+
+/* Rank 1 is told that rank 3 lives, by a broker of this incarnation and session. */
+static void say_it_lives(struct cluster *cl, unsigned incarnation, uint64_t session)
+{
+    char json[80];
+
+    snprintf(json, sizeof(json), "{\"incarnation\":%u,\"session\":%llu}", incarnation,
+             (unsigned long long)session);
+    control(cl, 1, 3, "overlay.lives", json);
+    cl_pump(cl);
+}
+
+/* Only the broker that the session knows speaks for its rank. */
+START_TEST(impostor)
+{
+    struct cluster *cl = silent_chain();
+    core_t *above = cl->nodes[1].core;
+
+    cl->bad[3][0] = cl->bad[3][1] = true; /* the test speaks instead */
+    core_peer_slow(cl->nodes[2].core, CORE_TREE, 3, true);
+    cl_pump(cl);
+    ck_assert_uint_eq(cl->tried, 2);
+    ck_assert(core_peer_adopt(above, 3));
+    core_peer_back(above, CORE_TREE, 3);
+    say_it_lives(cl, 2, above->session);
+    say_it_lives(cl, 1, above->session + 1);
+    ck_assert_ptr_null(strstr(cl->nodes[2].log, "the link"));
+    say_it_lives(cl, 1, above->session);
+    ck_assert_ptr_nonnull(strstr(cl->nodes[2].log, "the link"));
+    cl_free(cl);
+}
+END_TEST
+
+/* A broker above says nothing of a rank that has connected to it only to say that it lives. */
+START_TEST(visitor)
+{
+    struct cluster *cl = silent_chain();
+    core_t *above = cl->nodes[1].core;
+    json_t *verdicts;
+    char *text;
+
+    ck_assert(core_peer_adopt(above, 3));
+    core_peer_back(above, CORE_TREE, 3);
+    core_peer_slow(above, CORE_TREE, 3, true);
+    cl_sleep(cl, 3.);
+    core_peer_lost(above, CORE_TREE, 3, SILENT);
+    cl_sleep(cl, 3.);
+    verdicts = live_verdicts(cl->nodes[0].core);
+    text = json_dumps(verdicts, 0);
+    ck_assert_msg(!strstr(text, "slow") && !strstr(text, "lost"), "%s", text);
+    free(text);
+    json_decref(verdicts);
+    cl_free(cl);
 }
 END_TEST
 
@@ -189,7 +327,9 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {dead, heard_again, noticed_late, reported, below_root, answers};
+    const TTest *const tests[] = {dead,       heard_again, noticed_late,   reported,
+                                  below_root, answers,     neighbors_down, speaks_in_need,
+                                  spoke,      impostor,    visitor};
     TCase *tc = tcase_create("core_third");
 
     tcase_set_timeout(tc, 60);
@@ -199,5 +339,6 @@ int main(void)
     tcase_add_loop_test(tc, vouched, 0, 2);
     tcase_add_loop_test(tc, nobody, 0, 2);
     tcase_add_loop_test(tc, deaf, 0, 2);
+    tcase_add_loop_test(tc, speaks, 0, 2);
     return run_case("core_third", tc);
 }

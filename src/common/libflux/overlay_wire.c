@@ -268,6 +268,10 @@ const struct flux_method overlay_methods[] = {
      .response = &overlay_heard_ago_schema,
      .what = "to a neighbor of this rank on the ring, from the parent of that rank, which does not "
              "hear it: how many seconds ago it was heard"},
+    {.topic = "overlay.vouch",
+     .request = &overlay_heard_schema,
+     .what = "to the parent of this rank, from a broker above it, to which the rank has just said "
+             "that it lives; there is no response"},
     {.topic = "overlay.address",
      .response = &overlay_address_schema,
      .what = "from the predecessor on the ring, when this rank is up again: where this broker "

@@ -157,7 +157,8 @@ struct overlay_restored {
 };
 extern const struct flux_schema overlay_restored_schema;
 
-/* The request overlay.heard to a neighbor of `rank` on the ring. */
+/* The requests overlay.heard to a neighbor of `rank` on the ring, and overlay.vouch to its
+ * parent. */
 struct overlay_heard {
     uint32_t rank;
 };
