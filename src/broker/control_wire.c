@@ -146,6 +146,7 @@ static const struct flux_schema reason_schema = FLUX_SCHEMA(struct control_text,
 
 static const struct flux_field deaf_fields[] = {
     FLUX_FIELD_BOOL(struct control_deaf, deaf, FLUX_FIELD_REQUIRED),
+    FLUX_FIELD_BOOL(struct control_deaf, returns, FLUX_FIELD_OPTIONAL),
     FLUX_FIELD_END,
 };
 static const struct flux_schema deaf_schema = FLUX_SCHEMA(struct control_deaf, deaf_fields);
@@ -230,7 +231,9 @@ const struct flux_method control_up[CONTROL_NUP + 1] = {
     [CONTROL_DEAF] = {.topic = "overlay.deaf",
                       .request = &deaf_schema,
                       .what = "the child has heard nothing from its parent for live.slow, and may "
-                              "be about to connect to a broker above; or hears it again"},
+                              "be about to connect to a broker above; or hears it again; "
+                              "returns: it ends this connection for lack of memory, and connects "
+                              "again"},
     [CONTROL_LIVES] = {.topic = "overlay.lives",
                        .request = &lives_schema,
                        .what = "to a broker above the parent, instead of overlay.hello: the sender "

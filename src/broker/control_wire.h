@@ -114,7 +114,8 @@ struct control_down_order {
 };
 
 struct control_deaf {
-    bool deaf; /* the sender hears nothing from the other end; or does again */
+    bool deaf;    /* the sender hears nothing from the other end; or does again */
+    bool returns; /* it ends this connection, and connects again */
 };
 
 /* To a broker above the parent, which may not hear the sender. */

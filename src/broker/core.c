@@ -154,9 +154,9 @@ core_t *core_create(const struct core_config *cfg, flux_reactor_t *r,
     if (!(c->endpoints = hmap_create_u64(NULL)) || !(c->accounts = hmap_create_u64(free)) ||
         !(c->services = hmap_create_str(NULL)) || !(c->inflight = hmap_create_u64(NULL)) ||
         join_init(c) < 0 || overlay_init(c) < 0 || live_init(c) < 0 || third_init(c) < 0 ||
-        census_init(c) < 0 || moves_init(c) < 0 || heal_init(c) < 0 || keys_init(c) < 0 ||
-        cards_init(c) < 0 || stale_init(c) < 0 || restore_init(c) < 0 || late_init(c) < 0 ||
-        event_init(c) < 0 ||
+        broken_init(c) < 0 || census_init(c) < 0 || moves_init(c) < 0 || heal_init(c) < 0 ||
+        keys_init(c) < 0 || cards_init(c) < 0 || stale_init(c) < 0 || restore_init(c) < 0 ||
+        late_init(c) < 0 || event_init(c) < 0 ||
         !(c->h = flux_handle_create(&self_handle_ops, c, r, cfg->rank, cfg->size,
                                     cfg->seed + cfg->rank)) ||
         !(c->self = core_endpoint_add(c, ENDPOINT_BROKER, "broker", cfg->userid,
@@ -189,6 +189,7 @@ void core_destroy(core_t *c)
 
         service_destroy(c);
         third_destroy(c);
+        broken_destroy(c);
         successor_destroy(c);
         courier_destroy(c->orders);
         flux_close(c->h);
@@ -335,7 +336,7 @@ void core_link_input(core_t *c, enum core_plane plane, uint32_t from, flux_msg_t
         p = flux_msg_type(msg) == FLUX_MSG_RESPONSE ? &c->ring_next : &c->ring_prev;
     else
         p = overlay_tree_peer(c, from);
-    if (!p || p->rank != from || p->lost || is_stranger(p, msg))
+    if (!p || p->rank != from || p->lost || p->broken || is_stranger(p, msg))
         goto drop;
     if (flux_msg_term(msg) != c->term) {
         refuse_term(c, p, msg);

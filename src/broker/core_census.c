@@ -17,7 +17,7 @@
  *
  * Memory: an entry for each rank that has come back, or joined late.
  *
- * Failure: without memory an entry is missing, which is logged.
+ * Failure: without memory an entry is missing, which is logged, until the event is read again.
  */
 #include "config.h"
 #include <errno.h>
@@ -36,26 +36,34 @@ static void out_of_memory(const core_t *c)
              c->cfg.rank);
 }
 
-void census_note(core_t *c, const idset_t *ranks, uint32_t incarnation)
+int census_note(core_t *c, const idset_t *ranks, uint32_t incarnation)
 {
     struct census *s = c->census;
+    int rc = 0;
 
     for (uint32_t r = idset_first(ranks); r != IDSET_NONE; r = idset_next(ranks, r)) {
-        if (hmap_put_u64(s->incarnations, r, (void *)(uintptr_t)incarnation) < 0)
+        if (hmap_put_u64(s->incarnations, r, (void *)(uintptr_t)incarnation) < 0) {
             out_of_memory(c);
+            rc = -1;
+        }
     }
+    return rc;
 }
 
-void census_up(core_t *c, const idset_t *ranks)
+int census_up(core_t *c, const idset_t *ranks)
 {
-    if (idset_subtract(c->census->gone, ranks) < 0)
-        out_of_memory(c);
+    if (idset_subtract(c->census->gone, ranks) == 0)
+        return 0;
+    out_of_memory(c);
+    return -1;
 }
 
-void census_down(core_t *c, const idset_t *ranks)
+int census_down(core_t *c, const idset_t *ranks)
 {
-    if (idset_add(c->census->gone, ranks) < 0)
-        out_of_memory(c);
+    if (idset_add(c->census->gone, ranks) == 0)
+        return 0;
+    out_of_memory(c);
+    return -1;
 }
 
 uint32_t census_incarnation(const core_t *c, uint32_t rank)
@@ -128,7 +136,7 @@ void census_take(core_t *c, json_t *list)
             !(ranks = idset_parse(in.ranks, NULL)))
             core_log(c, LOG_ERR, "rank %u cannot read the incarnations of ranks", c->cfg.rank);
         else
-            moves_up(c, ranks, in.incarnation);
+            (void)moves_up(c, ranks, in.incarnation);
         idset_destroy(ranks);
     }
 }

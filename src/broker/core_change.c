@@ -176,6 +176,8 @@ static void change(core_t *c, const struct control_moved *m)
     moves_apply(c, &own);
     if (below)
         overlay_send(c, c->parent, &control_up[CONTROL_ARRIVED], &own);
+    else
+        broken_note(c, c->parent);
     free(below);
     free(keys);
     moves_tell_again(c);

@@ -551,6 +551,7 @@ void event_replay(core_t *c, struct peer *child, uint64_t from)
         if (errno == ENOMEM)
             core_log(c, LOG_ERR, "rank %u is out of memory to send rank %u the events it missed",
                      c->cfg.rank, child->rank);
+        broken_note(c, child); /* it waits for event.replayed */
         return;
     }
     overlay_send(c, child, &control_down[CONTROL_REPLAYED], &n);

@@ -255,6 +255,7 @@ void heal_hello(core_t *c, struct peer *p)
     c->heal_below = ranks_below(c);
     if (!c->heal_below || !(below = idset_format(c->heal_below, 0))) {
         core_log(c, LOG_ERR, "rank %u is out of memory for its hello", c->cfg.rank);
+        broken_note(c, p);
         return;
     }
     join_fill_hello(c, &h);
@@ -294,6 +295,7 @@ static void heal_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg
             card.tree = NULL;
         if (card.tree && c->link->move(c->link_arg, &card, &err) == 0) {
             c->parent->rank = card.rank;
+            c->parent->broken = false;
             heal_hello(c, c->parent); /* if no broker listens there, heal_next() follows */
             flux_timer_start(c->heal_timer, TRY, 0.);
             return;
@@ -735,6 +737,7 @@ void heal_take_over(core_t *c, struct peer *p, const struct control_hello *h)
         restore_taken(c, p);
     } else {
         core_log(c, LOG_ERR, "rank %u is out of memory for a subtree", c->cfg.rank);
+        broken_note(c, p);
     }
     idset_destroy(below);
     free(text);

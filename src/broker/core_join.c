@@ -139,6 +139,13 @@ static void check_run(core_t *c)
     free(json);
 }
 
+/* There was no memory for the report. */
+static void report_again(core_t *c)
+{
+    if (c->state < CORE_DOWN)
+        flux_timer_start(c->join->report_timer, REPORT_LATE, 0.);
+}
+
 void join_report(core_t *c)
 {
     char *ranks, *keys, *cards, *again;
@@ -152,8 +159,10 @@ void join_report(core_t *c)
     }
     if (!(subtree_complete(c) || c->join->report_now) || c->parent->lost || !c->parent->up)
         return;
-    if (!(ranks = idset_format(c->unreported, 0)))
+    if (!(ranks = idset_format(c->unreported, 0))) {
+        report_again(c);
         return;
+    }
     keys = keys_text(c, c->unreported);
     cards = cards_text(c, c->unreported);
     again = stale_again_text(c, c->unreported);
@@ -161,6 +170,8 @@ void join_report(core_t *c)
     if (overlay_send(c, c->parent, &control_up[CONTROL_READY], &t) == 0) {
         stale_named(c, c->unreported, false);
         idset_subtract(c->unreported, c->unreported);
+    } else if (errno == ENOMEM) {
+        report_again(c);
     }
     free(ranks);
     free(keys);
@@ -177,15 +188,20 @@ void join_lost(core_t *c)
     check_run(c);
 }
 
-void join_ready(core_t *c, const idset_t *ranks, const idset_t *again)
+int join_ready(core_t *c, const idset_t *ranks, const idset_t *again)
 {
     idset_t *back = idset_intersect(ranks, c->lost);
+    bool noted = back && stale_note(c, ranks, again) == 0 && idset_add(c->unreported, ranks) == 0 &&
+                 idset_subtract(c->lost, back) == 0;
 
-    if (!back || idset_subtract(c->lost, back) < 0 || idset_add(c->up, ranks) < 0 ||
-        idset_add(c->unreported, ranks) < 0)
+    if (!noted || idset_add(c->up, ranks) < 0) {
         core_log(c, LOG_ERR, "rank %u is out of memory to note ready ranks", c->cfg.rank);
+        if (noted)
+            (void)idset_add(c->lost, back);
+        idset_destroy(back);
+        return -1;
+    }
     INVARIANT(1, !idset_intersects(c->up, c->lost));
-    stale_note(c, ranks, again);
     heal_here(c, ranks);
     live_ready(c, ranks);
     if (core_is_root(c)) {
@@ -198,6 +214,7 @@ void join_ready(core_t *c, const idset_t *ranks, const idset_t *again)
     }
     idset_destroy(back);
     join_report(c);
+    return 0;
 }
 
 void core_on_up(core_t *c, void (*cb)(void *arg), void *arg)
@@ -211,8 +228,8 @@ void core_local_ready(core_t *c)
     idset_t *me = idset_create_range(c->cfg.rank, c->cfg.rank);
 
     c->join->local_ready = true;
-    if (me)
-        join_ready(c, me, NULL);
+    if (!me || join_ready(c, me, NULL) < 0)
+        report_again(c);
     idset_destroy(me);
 }
 
@@ -221,7 +238,10 @@ static void report_late_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, vo
     core_t *c = arg;
 
     c->join->report_now = true;
-    join_report(c);
+    if (c->join->local_ready && !idset_test(c->up, c->cfg.rank))
+        core_local_ready(c); /* there was no memory */
+    else
+        join_report(c);
 }
 
 void join_run(core_t *c)
@@ -416,7 +436,7 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
                                 .state = core_session_runs(c) ? CORE_RUN : c->state,
                                 .above = c->cards};
     bool own = topology_parent(c->topo, p->rank) == c->cfg.rank;
-    bool late = !h->below && !own, elsewhere = false;
+    bool late = !h->below && !own, elsewhere = false, unsent;
     bool expected = h->below && h->guest && restore_expects(c, p->rank);
     errmsg_t why;
 
@@ -466,12 +486,21 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
         note_keys(c, h);
         if (late)
             late_take(c, p);
+        errno = 0;
         n.moved = moves_list(c);
         n.incarnations = h->below ? NULL : census_list(c);
-        overlay_send(c, p, &control_down[CONTROL_WELCOME], &n);
-        offer_tell(c);
+        unsent = errno == ENOMEM ||
+                 (overlay_send(c, p, &control_down[CONTROL_WELCOME], &n) < 0 && errno == ENOMEM);
         json_decref(n.moved);
         json_decref(n.incarnations);
+        if (unsent && !h->below) { /* a broker that joins ends when its connection does */
+            p->up = p->broken = false;
+            broken_hello(c, p, msg);
+            return;
+        }
+        if (unsent)
+            broken_note(c, p);
+        offer_tell(c);
         if (expected)
             restore_hello(c, p, h);
         else if (h->below) {

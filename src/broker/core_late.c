@@ -108,6 +108,9 @@ static int join_at(core_t *c, size_t at)
             0 ||
         c->link->move(c->link_arg, &card, &err) < 0)
         return -1;
+    flux_msg_destroy(c->parent->hello); /* the welcome of the one before */
+    c->parent->hello = NULL;
+    c->parent->unread = false;
     c->parent->rank = card.rank;
     c->parent->lost = false;
     join_fill_hello(c, &h);

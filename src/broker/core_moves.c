@@ -27,8 +27,9 @@
  *  4. Each broker is deeper in the shape than its parent (core_spread.c), so the tree stays a tree,
  *     in whatever order moves become known.
  *
- * Failure: without memory for a new tree, messages are routed by the shape, and some ranks may be
- * unreachable; that is logged.
+ * Failure: a move in an event or a welcome that cannot be noted for lack of memory is noted soon
+ * after (core_broken.c).  Other moves are lost: messages are routed by the shape, and some ranks
+ * may be unreachable; that is logged.
  */
 #include "config.h"
 #include <errno.h>
@@ -72,8 +73,11 @@ static int change_tree(core_t *c, uint32_t rank, uint32_t parent)
 bool moves_place(core_t *c, uint32_t rank, uint32_t parent)
 {
     if (topology_parent(overlay_tree(c), rank) != parent && change_tree(c, rank, parent) < 0) {
+        int saved = errno;
+
         core_log(c, LOG_ERR, "rank %u cannot note that rank %u is below rank %u: %s", c->cfg.rank,
-                 rank, parent, strerror(errno));
+                 rank, parent, strerror(saved));
+        errno = saved;
         return false;
     }
     if (idset_empty(c->moved)) {
@@ -233,11 +237,12 @@ static void keep_pending(const core_t *c, idset_t *sub)
     idset_destroy(all);
 }
 
-/* The session counts this rank as moved. */
-static void has_moved(core_t *c, struct peer *child, const struct control_moved *m)
+/* The session counts this rank as moved.  Returns -1 without memory: it is to be noted again. */
+static int has_moved(core_t *c, struct peer *child, const struct control_moved *m)
 {
     uint32_t me = c->cfg.rank;
     idset_t *sub = NULL;
+    int rc = 0;
 
     if (m->rank != me && !topology_is_ancestor(overlay_tree(c), me, m->parent) &&
         (topology_is_ancestor(overlay_tree(c), me, m->rank) ||
@@ -245,6 +250,7 @@ static void has_moved(core_t *c, struct peer *child, const struct control_moved 
         sub = topology_subtree(overlay_tree(c), m->rank);
     if (m->move >= moves_last(c, m->rank).move)
         (void)idset_clear(c->untold, m->rank); /* else it is told once more */
+    errno = 0;
     if (moves_note(c, m->rank, m->parent, m->move)) {
         bool put_back = (m->move & MOVES_MAX) == MOVES_MAX;
 
@@ -259,12 +265,16 @@ static void has_moved(core_t *c, struct peer *child, const struct control_moved 
             keep_pending(c, sub);
         if (sub)
             moved_away(c, sub);
+    } else if (errno == ENOMEM) {
+        rc = -1;
     }
     idset_destroy(sub);
+    return rc;
 }
 
-void moves_event(core_t *c, const flux_msg_t *event)
+int moves_event(core_t *c, const flux_msg_t *event)
 {
+    int rc = 0;
     struct overlay_moved in = {0};
     errmsg_t err = {""};
     size_t len;
@@ -274,20 +284,30 @@ void moves_event(core_t *c, const flux_msg_t *event)
     if (owner) {
         struct control_moved m = {.rank = in.rank, .parent = in.parent, .move = in.move};
 
-        has_moved(c, NULL, &m);
+        rc = has_moved(c, NULL, &m);
     } else {
+        rc = errno == ENOMEM ? -1 : 0;
         core_log(c, LOG_ERR, "rank %u cannot read the event overlay.moved: %s", c->cfg.rank,
                  err.text);
     }
     if (owner && !core_is_root(c))
         restore_plan(c); /* the broker of a guest's place may have moved to its own place */
     json_decref(owner);
+    return rc;
 }
 
-/* Handle each move of a list, which a child has sent, or another broker (NULL). */
-static void take_moves(core_t *c, struct peer *child, json_t *list,
-                       void (*take)(core_t *, struct peer *, const struct control_moved *))
+static int note_below(core_t *c, struct peer *child, const struct control_moved *m)
 {
+    heal_moved_below(c, child, m);
+    return 0;
+}
+
+/* Handle each move of a list, which a child has sent, or another broker (NULL).  Returns -1 if that
+ * is to be done again. */
+static int take_moves(core_t *c, struct peer *child, json_t *list,
+                      int (*take)(core_t *, struct peer *, const struct control_moved *))
+{
+    int rc = 0;
     json_t *o;
     size_t i;
 
@@ -296,21 +316,23 @@ static void take_moves(core_t *c, struct peer *child, json_t *list,
         struct control_moved m = {0};
 
         if (flux_schema_decode_json(&control_moved_schema, o, &m, NULL) == 0)
-            take(c, child, &m);
+            rc |= take(c, child, &m);
         else
             core_log(c, LOG_ERR, "rank %u cannot read which ranks have moved", c->cfg.rank);
     }
+    return rc;
 }
 
 void moves_take(core_t *c, json_t *list)
 {
-    take_moves(c, NULL, list, has_moved);
+    if (take_moves(c, NULL, list, has_moved) < 0)
+        broken_moves(c, list);
     restore_plan(c);
 }
 
 void moves_below(core_t *c, struct peer *child, json_t *list)
 {
-    take_moves(c, child, list, heal_moved_below);
+    (void)take_moves(c, child, list, note_below);
 }
 
 /* Returns whether a lost rank has to stay below the broker that has had it as a guest: orphans
@@ -355,14 +377,16 @@ bool moves_apply(core_t *c, const struct control_moved *m)
     return moves_note(c, m->rank, m->parent, m->move);
 }
 
-static void note_move(core_t *c, struct peer *child, const struct control_moved *m)
+static int note_move(core_t *c, struct peer *child, const struct control_moved *m)
 {
-    (void)moves_apply(c, m);
+    errno = 0;
+    return !moves_apply(c, m) && errno == ENOMEM ? -1 : 0;
 }
 
 void moves_note_list(core_t *c, json_t *list)
 {
-    take_moves(c, NULL, list, note_move);
+    if (take_moves(c, NULL, list, note_move) < 0)
+        broken_moves(c, list);
 }
 
 /* Return the ranks below whose last moves a new parent may not know; those that have returned to
@@ -415,21 +439,26 @@ void moves_tell_again(core_t *c)
 
 /* --- incarnations --- */
 
-void moves_up(core_t *c, const idset_t *ranks, uint32_t incarnation)
+int moves_up(core_t *c, const idset_t *ranks, uint32_t incarnation)
 {
-    census_note(c, ranks, incarnation);
+    int rc = census_note(c, ranks, incarnation);
+
     if (!heal_can(c))
-        return;
+        return rc;
     for (uint32_t r = idset_first(ranks); r != IDSET_NONE; r = idset_next(ranks, r)) {
         uint32_t place = topology_parent(c->topo, r);
 
         /* Some brokers may not know yet where the earlier incarnation was. */
+        errno = 0;
         if (r != FLUX_NODEID_ROOT && moves_note(c, r, place, incarnation << MOVES_BITS)) {
             (void)idset_clear(c->untold, r);
             if (c->map)
                 sessmap_set_parent(c->map, r, place);
+        } else if (errno == ENOMEM) {
+            rc = -1;
         }
     }
+    return rc;
 }
 
 void moves_joined(core_t *c, uint32_t child, const idset_t *joined)

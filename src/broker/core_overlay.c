@@ -24,7 +24,8 @@
  *  2. In CORE_DOWN, a broker waits for its children for at most down_patience() seconds:
  *     shutdown_grace for each level of the tree from its own to the deepest.
  *
- * Failure: a bad control message is logged and dropped.
+ * Failure: a bad control message is logged and dropped.  Without memory for a message, the
+ * connection ends (core_broken.c).
  */
 #include "config.h"
 #include <errno.h>
@@ -39,13 +40,19 @@
 
 int overlay_send(core_t *c, struct peer *p, const struct flux_method *m, const void *in)
 {
-    flux_msg_t *msg = flux_msg_create(FLUX_MSG_CONTROL, m->topic);
-    char *json = flux_schema_encode(m->request, in);
+    flux_msg_t *msg;
+    char *json;
 
+    if (p->broken)
+        return -1;
+    msg = flux_msg_create(FLUX_MSG_CONTROL, m->topic);
+    json = flux_schema_encode(m->request, in);
     if (!msg || !json || flux_msg_set_json(msg, json) < 0) {
         free(json);
         flux_msg_destroy(msg);
         core_log(c, LOG_ERR, "rank %u is out of memory for %s", c->cfg.rank, m->topic);
+        broken_note(c, p);
+        errno = ENOMEM;
         return -1;
     }
     free(json);
@@ -75,6 +82,7 @@ static void tell_lost(core_t *c, const idset_t *ranks, bool left, uint32_t by, c
         return;
     if (!(text = idset_format(ranks, 0))) {
         core_log(c, LOG_ERR, "rank %u is out of memory for overlay.lost", c->cfg.rank);
+        broken_note(c, c->parent);
         return;
     }
     t.ranks = text;
@@ -186,7 +194,7 @@ static void peer_gone(core_t *c, struct peer *p, const char *why, struct list_no
         inflight_set_aside(&p->to, again);
     inflight_leave(c, &p->to);
     p->lost = p != c->parent || !c->healing;
-    p->up = p->former = p->arriving = false;
+    p->up = p->former = p->arriving = p->broken = p->unread = false;
     p->event_up = false;
     p->wants = 0;
     flux_msg_destroy(p->hello);
@@ -433,10 +441,14 @@ void core_local_down_done(core_t *c)
 static idset_t *parse_subtree_ranks(core_t *c, struct peer *p, const char *text)
 {
     errmsg_t err;
-    idset_t *ids = idset_parse(text, &err);
+    idset_t *ids;
 
+    errno = 0;
+    ids = idset_parse(text, &err);
     if (ids && heal_may_report(c, p->rank, ids, false))
         return ids;
+    if (errno == ENOMEM)
+        broken_note(c, p);
     core_log(c, LOG_ERR, "rank %u reported ranks that are not in its subtree", p->rank);
     idset_destroy(ids);
     return NULL;
@@ -455,9 +467,12 @@ static void ready_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t
         moves_joined(c, p->rank, joined);
         stale_allow(p, joined);
         stale_drop(c, p, ids, joined);
-        join_ready(c, ids, again);
+        if (join_ready(c, ids, again) < 0)
+            broken_note(c, p);
     } else if (ids) {
         core_log(c, LOG_ERR, "rank %u reported ready ranks that cannot be read", p->rank);
+        if (errno == ENOMEM)
+            broken_note(c, p);
     }
     idset_destroy(joined);
     idset_destroy(again);
@@ -494,10 +509,12 @@ static void lost_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t 
 {
     const struct control_text *t = in;
     errmsg_t err = {""};
-    idset_t *ids = idset_parse(t->ranks, &err);
-    idset_t *sub = topology_subtree(overlay_tree(c), p->rank);
+    idset_t *ids, *sub;
     bool own = true;
 
+    errno = 0;
+    ids = idset_parse(t->ranks, &err);
+    sub = topology_subtree(overlay_tree(c), p->rank);
     if (ids)
         stale_allow(p, ids);
     for (uint32_t r = ids && sub ? idset_first(ids) : IDSET_NONE; r != IDSET_NONE;
@@ -516,6 +533,8 @@ static void lost_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t 
     } else {
         core_log(c, LOG_ERR, "rank %u reported lost ranks that cannot be read: %s", p->rank,
                  err.text);
+        if (!sub || errno == ENOMEM)
+            broken_note(c, p);
     }
     idset_destroy(sub);
     idset_destroy(ids);
@@ -682,6 +701,7 @@ void overlay_control(core_t *c, struct peer *from, const flux_msg_t *msg)
         struct control_awaited awaited;
     } in;
     errmsg_t err = {"unknown message"};
+    bool hello = false, memory = false;
 
     memset(&in, 0, sizeof(in));
     for (; m->topic; m++, cb++) {
@@ -694,10 +714,13 @@ void overlay_control(core_t *c, struct peer *from, const flux_msg_t *msg)
                 : from->former && !from->is_child && m != &control_down[CONTROL_OVER] &&
                       m != &control_down[CONTROL_SHUTDOWN])
             return; /* only the report of the parent counts */
-        if (m != &control_up[CONTROL_HELLO])
+        hello = m == &control_up[CONTROL_HELLO];
+        if (!hello)
             from->fresh = false;
-        if (!(owner = flux_schema_decode(m->request, json ? json : "", len, &in, &err)))
+        if (!(owner = flux_schema_decode(m->request, json ? json : "", len, &in, &err))) {
+            memory = errno == ENOMEM;
             break;
+        }
         (*cb)(c, from, &in, msg);
         json_decref(owner);
         return;
@@ -705,24 +728,37 @@ void overlay_control(core_t *c, struct peer *from, const flux_msg_t *msg)
     core_log(c, LOG_ERR, "control message %s from rank %u was dropped: %s", topic, from->rank,
              err.text);
     c->stats.dropped++;
+    if (memory && (hello || (c->state == CORE_JOIN && from == c->parent)))
+        broken_hello(c, from, msg);
+    else if (memory)
+        broken_note(c, from);
 }
 
 /* Handle an event of the session itself. */
-void overlay_event(core_t *c, const flux_msg_t *event)
+int overlay_read_event(core_t *c, const flux_msg_t *event)
 {
     const char *topic = flux_msg_topic(event);
     bool run = strcmp(topic, "overlay.run") == 0;
+    int rc = 0;
 
     if (view_includes(c, event))
-        return;
+        return 0;
     if (strcmp(topic, "overlay.down") == 0)
-        return_down(c, event);
+        rc = return_down(c, event);
     if (strcmp(topic, "overlay.up") == 0)
-        run = return_up(c, event);
+        rc = return_up(c, event, &run);
     if (strcmp(topic, "overlay.moved") == 0)
-        moves_event(c, event);
+        rc = moves_event(c, event);
     if (run)
         join_run(c);
+    return rc;
+}
+
+void overlay_event(core_t *c, const flux_msg_t *event)
+{
+    if (strncmp(flux_msg_topic(event), "overlay.", 8) == 0 &&
+        (c->nunread > 0 || overlay_read_event(c, event) < 0))
+        broken_event(c, event);
 }
 
 bool overlay_is_leaving(const core_t *c, uint32_t child)
@@ -807,8 +843,10 @@ void overlay_destroy(core_t *c)
         route_held_destroy(c, c->children[i]);
         free(c->children[i]);
     }
-    if (c->parent)
+    if (c->parent) {
+        flux_msg_destroy(c->parent->hello);
         route_held_destroy(c, c->parent);
+    }
     if (c->ring_next.held.next)
         route_held_destroy(c, &c->ring_next);
     flux_watcher_destroy(c->orphan_timer);

@@ -80,6 +80,8 @@ struct peer {
     bool deaf;    /* child: it says that it hears nothing from this broker */
     bool awaits;  /* child: somebody there has subscribed to EVENT_OFFERED */
     bool refused; /* child: it is an orphan, and was refused on this connection */
+    bool broken;  /* tree: a control message was lost, and the connection is about to end */
+    bool unread;  /* child: its hello was not read, for lack of memory */
     flux_msg_t *hello; /* child: a hello that cannot be answered yet */
     uint32_t asking;   /* child: number of the question whether it may join; 0: none is open */
     bool admitted;     /* child: ... and it may, this time (core_admit.c) */
@@ -92,6 +94,8 @@ struct peer {
     size_t held_count;
     size_t held_bytes;
 };
+
+#define CORE_UNREAD_MAX 64
 
 #define INFLIGHT_TAG 4 /* bytes of a match tag in a notice NAME.disconnect */
 
@@ -246,6 +250,10 @@ struct core {
     idset_t *elsewhere;    /* have moved out of this subtree, or had before this broker joined */
     flux_watcher_t *heal_timer;
     flux_watcher_t *pending_timer;
+    flux_watcher_t *broken_timer;        /* control messages were lost (core_broken.c) */
+    flux_msg_t *unread[CORE_UNREAD_MAX]; /* events of the session */
+    unsigned nunread;
+    json_t *moves_again;           /* of a welcome */
     flux_watcher_t *passage_timer; /* for orphans whose hello waits */
 
     /* core_stale.c */
@@ -370,8 +378,9 @@ typedef void control_handler(core_t *c, struct peer *from, const void *in, const
 int join_init(core_t *c);
 void join_destroy(core_t *c);
 void join_stop(core_t *c); /* the session goes down */
-/* These ranks are ready; `again`: of these, those that were up before (core_stale.c), or NULL. */
-void join_ready(core_t *c, const idset_t *ranks, const idset_t *again);
+/* These ranks are ready; `again`: of these, those that were up before (core_stale.c), or NULL.
+ * Returns -1 without memory: nothing is noted then. */
+int join_ready(core_t *c, const idset_t *ranks, const idset_t *again);
 void join_report(core_t *c); /* send the report that is due */
 void join_lost(core_t *c);   /* ranks are lost: check whether others are awaited */
 void join_run(core_t *c);    /* the session runs, and this broker with it */
@@ -394,6 +403,8 @@ void overlay_control(core_t *c, struct peer *from, const flux_msg_t *msg);
  * logging. */
 int overlay_send(core_t *c, struct peer *p, const struct flux_method *m, const void *in);
 void overlay_event(core_t *c, const flux_msg_t *event);
+/* Returns -1 if the event cannot be read for lack of memory, and has changed nothing. */
+int overlay_read_event(core_t *c, const flux_msg_t *event);
 bool overlay_is_leaving(const core_t *c, uint32_t child);
 struct peer *overlay_tree_peer(core_t *c, uint32_t rank); /* NULL: not a tree neighbor */
 void overlay_shutdown(core_t *c, int rc, const char *reason);
@@ -407,6 +418,19 @@ void offer_tell(core_t *c);          /* tell the parent, if that has changed */
 bool offer_in_hello(core_t *c);      /* for a hello */
 void offer_again(core_t *c);         /* there is a parent, which had a hello: tell it what is new */
 control_handler offer_awaited_cb;
+
+/* core_broken.c */
+int broken_init(core_t *c);
+void broken_destroy(core_t *c);
+/* A control message to or from this neighbor is lost for lack of memory: end the connection soon.
+ */
+void broken_note(core_t *c, struct peer *p);
+/* There is no memory to read an event of the session, or an earlier one: try again soon. */
+void broken_event(core_t *c, const flux_msg_t *event);
+/* ... or to note the moves of a welcome. */
+void broken_moves(core_t *c, json_t *list);
+/* There is no memory to handle the hello of a child, or the welcome: keep it, and try again. */
+void broken_hello(core_t *c, struct peer *p, const flux_msg_t *hello);
 
 /* core_third.c */
 int third_init(core_t *c);
@@ -531,9 +555,9 @@ json_t *moves_list_all(const core_t *c);
  * ENOMEM, which is logged. */
 json_t *moves_list_below(core_t *c);
 void moves_below(core_t *c, struct peer *child, json_t *list); /* of the hello of a child */
-void moves_take(core_t *c, json_t *list); /* the session counts these ranks as moved */
-void moves_event(core_t *c, const flux_msg_t *event);
-void moves_up(core_t *c, const idset_t *ranks, uint32_t incarnation); /* according to an event */
+void moves_take(core_t *c, json_t *list);            /* the session counts these ranks as moved */
+int moves_event(core_t *c, const flux_msg_t *event); /* as overlay_read_event() */
+int moves_up(core_t *c, const idset_t *ranks, uint32_t incarnation); /* according to an event */
 /* These ranks have joined below this child: forget where earlier brokers of theirs were. */
 void moves_joined(core_t *c, uint32_t child, const idset_t *joined);
 void moves_gave_up(core_t *c, uint32_t rank); /* this rank, and those below it, are elsewhere */
@@ -556,9 +580,10 @@ uint32_t moves_incarnation(uint32_t number);
 /* core_census.c: what events, and the welcome, say of all ranks */
 int census_init(core_t *c);
 void census_destroy(core_t *c);
-void census_note(core_t *c, const idset_t *ranks, uint32_t incarnation);
-void census_up(core_t *c, const idset_t *ranks);
-void census_down(core_t *c, const idset_t *ranks);
+/* These return -1 without memory, and may be repeated then. */
+int census_note(core_t *c, const idset_t *ranks, uint32_t incarnation);
+int census_up(core_t *c, const idset_t *ranks);
+int census_down(core_t *c, const idset_t *ranks);
 uint32_t census_incarnation(const core_t *c, uint32_t rank);
 /* Returns whether the session counts the rank as lost, left or absent. */
 bool census_is_gone(const core_t *c, uint32_t rank);
@@ -722,9 +747,10 @@ void return_settled(core_t *c, const idset_t *ranks);
 /* Returns whether it is too early to welcome this child. */
 bool return_must_wait(const core_t *c, const struct peer *p, bool moved);
 void return_runs(core_t *c); /* this broker is up; it may have joined late */
-void return_down(core_t *c, const flux_msg_t *event);
-/* Handle overlay.up.  Returns true if this broker is up, and the session runs. */
-bool return_up(core_t *c, const flux_msg_t *event);
+int return_down(core_t *c, const flux_msg_t *event); /* as overlay_read_event() */
+/* Handle overlay.up, as overlay_read_event() does.  `run`: this broker is up, and the session runs.
+ */
+int return_up(core_t *c, const flux_msg_t *event, bool *run);
 /* These ranks have moved elsewhere: what is held for those that were to join here goes on. */
 void return_elsewhere(core_t *c, const idset_t *ranks);
 /* These ranks are not up; `absent`: they have never been. */
@@ -747,8 +773,9 @@ void successor_address_cb(flux_t *h, const flux_msg_t *req, void *arg);
 /* core_stale.c */
 int stale_init(core_t *c);
 void stale_destroy(core_t *c);
-/* These ranks are ready, and have joined, except those in `again` (NULL: none). */
-void stale_note(core_t *c, const idset_t *ranks, const idset_t *again);
+/* These ranks are ready, and have joined, except those in `again` (NULL: none).  Returns -1 without
+ * memory. */
+int stale_note(core_t *c, const idset_t *ranks, const idset_t *again);
 /* They are not up here any longer: this broker has reported their loss, or has given them away. */
 void stale_forget(core_t *c, const idset_t *ranks);
 /* Return the text of those ranks that have joined, or that were up before; NULL: there are none. */

@@ -624,13 +624,17 @@ static void took(core_t *c, struct peer *p, const struct control_moved *m, const
 void restore_arrived_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *msg)
 {
     const struct control_moved *m = in;
-    idset_t *below = m->below ? idset_parse(m->below, NULL) : NULL;
+    idset_t *below;
     const struct control_down_order order = {.rc = c->exit_code,
                                              .reason = c->alone ? "the broker above leaves"
                                                                 : "the session is shutting down",
                                              .leave = c->alone,
                                              .alone = c->alone};
 
+    errno = 0;
+    below = m->below ? idset_parse(m->below, NULL) : NULL;
+    if (m->below && !below && errno == ENOMEM)
+        broken_note(c, p); /* the child is up here already, for itself */
     if (p->arriving && m->rank == p->rank && below && idset_test(below, p->rank)) {
         p->arriving = false;
         p->up = true;

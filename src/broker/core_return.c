@@ -39,10 +39,12 @@
  *  3. A request to a rank that is absent from the start, or that is not up when the broker above it
  *     comes back, is not held until the rank joins: it would be executed long after it was made.
  *
- * Failure: events that cannot be read are logged.  Without memory a child does not have to wait
+ * Failure: events that cannot be read are logged, and without memory read again (core_broken.c).
+ * Without memory a child does not have to wait
  * (invariant 1).
  */
 #include "config.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -122,7 +124,7 @@ void core_peer_back(core_t *c, enum core_plane plane, uint32_t rank)
 
     if (!p || p->rank != rank || (p->up && !p->lost && !p->gone))
         return;
-    p->lost = p->gone = p->refused = false;
+    p->lost = p->gone = p->refused = p->broken = p->unread = false;
     p->joins = plane == CORE_RING;
     p->up = plane == CORE_RING && c->state != CORE_JOIN;
     p->waits_since = 0.;
@@ -166,16 +168,18 @@ static idset_t *read_ranks(core_t *c, const char *topic, const char *text, const
 {
     errmsg_t err = {""};
     idset_t *ids = text ? idset_parse(text, &err) : NULL;
+    int saved = errno;
 
     if (!ids)
         core_log(c, LOG_ERR, "rank %u cannot read the event %s: %s", c->cfg.rank, topic,
                  text ? err.text : why);
+    errno = saved;
     return ids;
 }
 
 void return_is_down(core_t *c, const idset_t *ranks, bool absent)
 {
-    census_down(c, ranks);
+    (void)census_down(c, ranks);
     successor_down(c, ranks, absent);
     not_there(c, ranks, absent);
     late_down(c, ranks);
@@ -190,7 +194,7 @@ void return_is_down(core_t *c, const idset_t *ranks, bool absent)
         overlay_counted_lost(c, "the session counts this broker as lost");
 }
 
-void return_down(core_t *c, const flux_msg_t *event)
+int return_down(core_t *c, const flux_msg_t *event)
 {
     struct overlay_down in = {0};
     errmsg_t err = {""};
@@ -198,22 +202,26 @@ void return_down(core_t *c, const flux_msg_t *event)
     const char *json = flux_msg_payload(event, &len);
     json_t *owner = flux_schema_decode(&overlay_down_schema, json ? json : "", len, &in, &err);
     idset_t *ranks = read_ranks(c, "overlay.down", owner ? in.ranks : NULL, err.text);
+    int rc = !ranks && errno == ENOMEM ? -1 : 0;
 
-    if (ranks)
+    if (ranks && census_down(c, ranks) < 0)
+        rc = -1;
+    else if (ranks)
         return_is_down(c, ranks, in.state && strcmp(in.state, "absent") == 0);
     idset_destroy(ranks);
     json_decref(owner);
+    return rc;
 }
 
 void return_is_up(core_t *c, const idset_t *ranks, const idset_t *lost)
 {
-    census_up(c, ranks);
+    (void)census_up(c, ranks);
     stale_up(c, ranks);
     late_up(c, ranks);
     heal_heard(c, ranks); /* earlier incarnations, whose loss another broker has reported */
     restore_back(c, ranks);
     if (lost && idset_test(ranks, c->cfg.rank)) {
-        census_down(c, lost);
+        (void)census_down(c, lost);
         not_there(c, lost, false);
         late_down(c, lost);
         await_others(c, lost);
@@ -221,7 +229,7 @@ void return_is_up(core_t *c, const idset_t *ranks, const idset_t *lost)
     successor_up(c, ranks);
 }
 
-bool return_up(core_t *c, const flux_msg_t *event)
+int return_up(core_t *c, const flux_msg_t *event, bool *run)
 {
     struct overlay_up in = {0};
     errmsg_t err = {""};
@@ -230,17 +238,19 @@ bool return_up(core_t *c, const flux_msg_t *event)
     json_t *owner = flux_schema_decode(&overlay_up_schema, json ? json : "", len, &in, &err);
     idset_t *ranks = read_ranks(c, "overlay.up", owner ? in.ranks : NULL, err.text);
     bool own = ranks && idset_test(ranks, c->cfg.rank);
-    idset_t *lost = own ? read_ranks(c, "overlay.up", in.lost, err.text) : NULL;
-    bool run = own && (!in.state || strcmp(in.state, core_state_name(CORE_RUN)) == 0);
+    idset_t *lost = own && in.lost ? read_ranks(c, "overlay.up", in.lost, err.text) : NULL;
+    bool unread = (!ranks || (own && in.lost && !lost)) && errno == ENOMEM;
 
-    if (ranks) {
-        moves_up(c, ranks, in.incarnation);
+    unread |=
+        ranks && !unread && (census_up(c, ranks) < 0 || moves_up(c, ranks, in.incarnation) < 0);
+    *run = own && !unread && (!in.state || strcmp(in.state, core_state_name(CORE_RUN)) == 0);
+
+    if (ranks && !unread)
         return_is_up(c, ranks, lost);
-    }
     idset_destroy(lost);
     idset_destroy(ranks);
     json_decref(owner);
-    return run;
+    return unread ? -1 : 0;
 }
 
 /* --- the root --- */

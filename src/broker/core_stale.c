@@ -35,14 +35,13 @@
 
 /* --- ranks that have joined --- */
 
-void stale_note(core_t *c, const idset_t *ranks, const idset_t *again)
+int stale_note(core_t *c, const idset_t *ranks, const idset_t *again)
 {
     idset_t *fresh = again ? idset_difference(ranks, again) : idset_copy(ranks);
+    int rc = fresh && idset_add(c->joined, fresh) == 0 ? 0 : -1;
 
-    if (!fresh || idset_add(c->joined, fresh) < 0)
-        core_log(c, LOG_ERR, "rank %u is out of memory to note which ranks have joined",
-                 c->cfg.rank);
     idset_destroy(fresh);
+    return rc;
 }
 
 void stale_named(core_t *c, const idset_t *ranks, bool hello)

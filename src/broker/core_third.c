@@ -60,12 +60,13 @@
  * finds it slow, so the parent keeps the time.
  *
  * Format: the request overlay.heard {"rank"} -> {"ago"} to a third; the control messages
- * overlay.deaf {"deaf"} between a child and its parent, and overlay.lives
+ * overlay.deaf {"deaf", "returns"} between a child and its parent, and overlay.lives
  * {"incarnation","session"} to a broker above; and the request overlay.vouch {"rank"} to a parent,
  * without a response.
  *
  * Invariants:
- *  1. A healthy session sends none of these messages: the first one follows a verdict `slow`.
+ *  1. A healthy session sends none of these messages: the first one follows a verdict `slow`, or a
+ *     lack of memory (core_broken.c).
  *  2. A child of rank 0 is neither doubted nor vouched for: there is no broker above its parent.
  *     Nor is any child in a session whose subtrees do not move.
  *  3. An answer counts only while the child is doubted.
@@ -206,7 +207,7 @@ void third_slow(core_t *c, struct peer *p, bool slow)
     if (!slow) {
         p->doubted = p->vouched = false;
     } else if (may_move(c) && p->up && !p->lost) {
-        const struct control_deaf d = {true};
+        const struct control_deaf d = {.deaf = true};
         double silent = heard_ago(c, CORE_TREE, p->rank);
 
         p->doubted = true;
@@ -242,7 +243,13 @@ void third_deaf_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
 
     (void)msg;
     p->deaf = d->deaf;
-    if (d->deaf)
+    p->fresh |= d->returns;
+    if (d->returns)
+        core_log(c, LOG_NOTICE,
+                 "rank %u has no memory for its messages with rank %u, and connects "
+                 "again",
+                 p->rank, c->cfg.rank);
+    else if (d->deaf)
         core_log(c, LOG_NOTICE, "rank %u hears nothing from this broker, rank %u", p->rank,
                  c->cfg.rank);
 }
@@ -305,7 +312,7 @@ static void say_it_lives(core_t *c)
 
 void third_parent_slow(core_t *c, bool slow)
 {
-    const struct control_deaf d = {slow};
+    const struct control_deaf d = {.deaf = slow};
 
     if (heal_now(c) && c->parent->up && !c->parent->lost && !c->healing)
         overlay_send(c, c->parent, &control_up[CONTROL_DEAF], &d);

@@ -51,6 +51,8 @@ int view_send(core_t *c, struct peer *child, uint64_t to)
     else
         core_log(c, LOG_ERR, "rank %u is out of memory to say which events rank %u has missed",
                  c->cfg.rank, child->rank);
+    if (rc < 0)
+        broken_note(c, child); /* it waits for event.replayed */
     free(gone);
     json_decref(out.incarnations);
     json_decref(out.moved);

@@ -219,6 +219,8 @@ static inline int cl_publish(void *arg, const flux_msg_t *event)
     return 0;
 }
 
+static bool cl_hangs_up; /* the other end notices the end of a connection that is dropped */
+
 static inline void cl_drop(void *arg, enum core_plane plane, uint32_t rank)
 {
     struct node *nd = arg;
@@ -227,6 +229,9 @@ static inline void cl_drop(void *arg, enum core_plane plane, uint32_t rank)
     nd->event_link[rank] = false;
     if (nd->beside[rank]) {
         nd->beside[rank] = false;
+        cl_push(nd->cl, CORE_TREE, nd->rank, rank, NULL);
+    } else if (cl_hangs_up && (nd->parent == rank || nd->cl->nodes[rank].parent == nd->rank) &&
+               !nd->cl->nodes[rank].dead && core_state(nd->cl->nodes[rank].core) < CORE_DOWN) {
         cl_push(nd->cl, CORE_TREE, nd->rank, rank, NULL);
     }
 }
