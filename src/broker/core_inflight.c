@@ -14,7 +14,8 @@
  *
  * Notices: NAME.disconnect takes the way of the requests, and its payload has the match tags of
  * those that are pending there, each a u32 in little-endian order.  Every broker that passes it on
- * forgets them: the service has nobody to answer.
+ * forgets them: the service has nobody to answer.  A request that took another way than the notice
+ * would, as the tree or the ring has changed since, gets a notice of its own.
  *
  * Repetition: a request is sent again if it has FLUX_MSGF_IDEMPOTENT, no response of it has passed,
  * and the tree heals (core_heal.c): the broker that has lost the connection on the way there knows
@@ -238,7 +239,20 @@ void inflight_leave(core_t *c, struct list_node *to)
     }
 }
 
-void inflight_ended(core_t *c, const flux_msg_t *notice, const struct peer *from)
+/* The sender may live: the way from it is lost. */
+static void forget(core_t *c, struct inflight *f)
+{
+    endpoint_t *ep = f->to_ep;
+    struct peer *p = f->to_peer;
+    flux_msg_t *like = flux_msg_incref(f->req);
+
+    inflight_remove(c, f);
+    route_disconnect(c, like, ep, p);
+    flux_msg_destroy(like);
+}
+
+void inflight_ended(core_t *c, const flux_msg_t *notice, const struct peer *from,
+                    const endpoint_t *to_ep, const struct peer *to_peer)
 {
     const char *dot = strrchr(flux_msg_topic(notice), '.');
     size_t len;
@@ -249,8 +263,12 @@ void inflight_ended(core_t *c, const flux_msg_t *notice, const struct peer *from
     for (; len >= INFLIGHT_TAG; tags += INFLIGHT_TAG, len -= INFLIGHT_TAG) {
         struct inflight *f = hmap_get_u64(c->inflight, key_of_tag(c, notice, le_get32(tags)));
 
-        if (f && f->from_peer == from)
+        if (!f || f->from_peer != from)
+            continue;
+        if (f->to_ep == to_ep && f->to_peer == to_peer)
             inflight_remove(c, f);
+        else
+            forget(c, f);
     }
 }
 
@@ -271,18 +289,6 @@ void inflight_again(core_t *c, struct list_node *again)
         if (req)
             route_again(c, req, ep, p, up);
     }
-}
-
-/* The sender may live: the way from it is lost. */
-static void forget(core_t *c, struct inflight *f)
-{
-    endpoint_t *ep = f->to_ep;
-    struct peer *p = f->to_peer;
-    flux_msg_t *like = flux_msg_incref(f->req);
-
-    inflight_remove(c, f);
-    route_disconnect(c, like, ep, p);
-    flux_msg_destroy(like);
 }
 
 void inflight_forget(core_t *c, struct list_node *from, bool notify)

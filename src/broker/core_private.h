@@ -345,7 +345,8 @@ bool inflight_sent_again(const core_t *c, const flux_msg_t *req, const struct pe
 void inflight_leave(core_t *c, struct list_node *to);
 /* A notice NAME.disconnect from a neighbor is about to be passed on: forget the requests of its
  * sender that it names. */
-void inflight_ended(core_t *c, const flux_msg_t *notice, const struct peer *from);
+void inflight_ended(core_t *c, const flux_msg_t *notice, const struct peer *from,
+                    const endpoint_t *to_ep, const struct peer *to_peer);
 /* Forget all requests in list `from`.  `notify`: send their services disconnect notices. */
 void inflight_forget(core_t *c, struct list_node *from, bool notify);
 /* Forget the requests of senders at these ranks, with notices. */

@@ -305,10 +305,11 @@ static void traced(struct inflight *f, double asked)
 }
 
 /* A neighbor passes on that a client, or the way to it, is gone. */
-static void note_ended(core_t *c, const flux_msg_t *msg, const struct peer *from)
+static void note_ended(core_t *c, const flux_msg_t *msg, const struct peer *from,
+                       const endpoint_t *to_ep, const struct peer *to_peer)
 {
     if (from && flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE) && core_must_arrive(msg))
-        inflight_ended(c, msg, from);
+        inflight_ended(c, msg, from, to_ep, to_peer);
 }
 
 static void deliver_local(core_t *c, endpoint_t *ep, flux_msg_t *msg, endpoint_t *from_ep,
@@ -317,7 +318,7 @@ static void deliver_local(core_t *c, endpoint_t *ep, flux_msg_t *msg, endpoint_t
     struct account *a = NULL;
     struct inflight *f = NULL;
 
-    note_ended(c, msg, from_peer);
+    note_ended(c, msg, from_peer, ep, NULL);
     if (ep->ops->queue && !charged(c, msg, from_ep, &a))
         flux_msg_destroy(msg);
     else if (!flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE) &&
@@ -396,7 +397,7 @@ static int try_send(core_t *c, struct peer *p, flux_msg_t *msg, endpoint_t *from
     flux_msg_t *sent;
     int errnum;
 
-    note_ended(c, msg, from_peer);
+    note_ended(c, msg, from_peer, NULL, p);
     if (upstream) /* the request may be for the services of the next broker */
         set_flag(msg, FLUX_MSGF_UPSTREAM, false);
     if (!flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE) &&

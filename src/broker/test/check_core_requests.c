@@ -451,12 +451,36 @@ START_TEST(waits_above)
 }
 END_TEST
 
+/* A request passes a gap in the ring by the tree, and the ring is whole again when its client leaves:
+ * the notice of that takes the way of the request. */
+START_TEST(notice_past_gap)
+{
+    struct cluster *cl = cl_up(7, "kary:2");
+    struct party *m = module(cl, 5, "m"), *c = client(cl, 2);
+
+    cl_kill(cl, 4);
+    cl_sleep(cl, 1.);
+    ask_flags(c, "m.x", 5, FLUX_MSGF_RING, NULL);
+    cl_pump(cl);
+    ck_assert_uint_eq(m->n, 1);
+    start_again(cl, 4);
+    cl_sleep(cl, 1.);
+    party_leave(c);
+    cl_pump(cl);
+    ck_assert_uint_gt(m->n, 1);
+    for (size_t i = 1; i < m->n; i++)
+        ck_assert_str_eq(flux_msg_topic(m->kept[i]), "m.disconnect");
+    ck_assert_uint_eq(cl_inflight(cl), 0);
+    cl_free(cl);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
         one,         idempotent, idempotent_large, held_for_the_dead, noticed_late, closed_first,
         in_vain,     root_dies,  leave_idempotent, leave_closed,      named_late,   cut_off,
-        waits_above, outrun};
+        waits_above, outrun,     notice_past_gap};
     TCase *tc = tcase_create("core_requests");
 
     tcase_set_timeout(tc, 60);
