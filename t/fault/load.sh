@@ -67,10 +67,12 @@ submit_one() {
 wreckrun_one() {
     local number=$1 file=$2 begin=$EPOCHREALTIME
     shift 2
-    bounded "$uri" "$FLUX" wreckrun -n2 --env=FAULT_TASK="$FLUX_TEST_ID" "$@" 2>"err.$file" |
-        sed "s/^/$number says /" >>"$file"
-    echo "$number exit ${PIPESTATUS[0]} $begin $EPOCHREALTIME" >>"$file"
-    sed "s/^/$number err /" "err.$file" >>"$file"
+    {
+        bounded "$uri" "$FLUX" wreckrun -n2 --env=FAULT_TASK="$FLUX_TEST_ID" "$@" 2>"err.$file" |
+            sed "s/^/$number says /"
+        echo "$number exit ${PIPESTATUS[0]} $begin $EPOCHREALTIME"
+        sed "s/^/$number err /" "err.$file"
+    } >>"$file"
 }
 submitter() {
     local told rank uri number=0
