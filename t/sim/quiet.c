@@ -33,7 +33,8 @@ static bool takes_part(const struct node *n)
     return n->state == NODE_ON && core_state(n->core) != CORE_JOIN;
 }
 
-/* A module may ask for something now and then, and an answer from beyond a break passes the ring. */
+/* A module may ask for something now and then, and an answer from beyond a break passes the
+ * ring. */
 static bool nobody_waits(sim_t *s, void *arg)
 {
     (void)arg;

@@ -451,8 +451,8 @@ START_TEST(waits_above)
 }
 END_TEST
 
-/* A request passes a gap in the ring by the tree, and the ring is whole again when its client leaves:
- * the notice of that takes the way of the request. */
+/* A request passes a gap in the ring by the tree, and the ring is whole again when its client
+ * leaves: the notice of that takes the way of the request. */
 START_TEST(notice_past_gap)
 {
     struct cluster *cl = cl_up(7, "kary:2");
