@@ -288,7 +288,8 @@ static void join_cb(flux_future_t *f, void *arg)
         return;
     }
     if (errnum != 0) {
-        barrier_failf(b, true, ECONNABORTED,
+        /* A broker has answered, for instance one without memory: the instance above may wait. */
+        barrier_failf(b, false, ECONNABORTED,
                       "barrier '%s' was aborted: rank %u cannot reach the instance above: %s",
                       b->name, flux_rank(b->ctx->h), flux_future_error(f));
         return;

@@ -439,15 +439,20 @@ static void turn(struct bed *b)
     flux_reactor_run(b->f.r);
 }
 
-static void unreachable(struct bed *b)
+static void refuse_join(struct bed *b, int errnum, const char *why)
 {
-    flux_msg_t *resp = flux_msg_response_create(b->join, EHOSTUNREACH);
+    flux_msg_t *resp = flux_msg_response_create(b->join, errnum);
 
-    flux_msg_set_json(resp, "rank 1 was lost");
+    flux_msg_set_json(resp, why);
     flux_msg_destroy(b->join);
     b->join = NULL;
     flux_handle_deliver(b->f.h, resp);
     turn(b);
+}
+
+static void unreachable(struct bed *b)
+{
+    refuse_join(b, EHOSTUNREACH, "rank 1 was lost");
 }
 
 static void respond(struct bed *b, const flux_msg_t *join, const char *json)
@@ -486,6 +491,23 @@ START_TEST(parent_lost)
         unreachable(b);
     ck_assert_uint_lt(n, 100);
     expect_text(b, ECONNABORTED, "rank 1 was lost");
+    bed_free(b);
+}
+END_TEST
+
+/* A broker on the way answers, and those above, who have heard of entries before, are told. */
+START_TEST(refused_on_the_way)
+{
+    struct bed *b = bed_create_at(3);
+
+    enter(b, 0);
+    turn(b);
+    ck_assert_uint_eq(b->joins, 1);
+    b->errnum = -1;
+    refuse_join(b, ENOMEM, "the broker of rank 1 is out of memory");
+    expect_text(b, ECONNABORTED, "the broker of rank 1 is out of memory");
+    ck_assert_ptr_nonnull(strstr(b->said, "\"ranks\":\"3\""));
+    ck_assert_ptr_nonnull(strstr(b->said, "\"errnum\":103"));
     bed_free(b);
 }
 END_TEST
@@ -593,5 +615,6 @@ int main(void)
 {
     RUN_SUITE("barrier", loss_unheard, ranks_of_participants, participant_gone, list_slices,
               reported_again, between_or_not, release_unheard, never_reported, bad_entries,
-              largest_number, parent_lost, stopped, other_way, known_above, abort_above);
+              largest_number, parent_lost, refused_on_the_way, stopped, other_way, known_above,
+              abort_above);
 }
