@@ -8,6 +8,7 @@
 #include "libflux/module.h"
 #include "libflux/route.h"
 #include "libflux/test/fake.h"
+#include "libflux/test/sparing.h"
 #include "libutil/test/steps.h"
 #include "libutil/test/suite.h"
 
@@ -66,6 +67,13 @@ static void sent(struct fake *f, flux_msg_t *msg)
     flux_msg_destroy(msg);
 }
 
+static void sent_sparing(struct fake *f, flux_msg_t *msg)
+{
+    sparing++;
+    sent(f, msg);
+    sparing--;
+}
+
 static void stop_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, void *arg)
 {
     flux_reactor_stop(r, 0);
@@ -78,7 +86,7 @@ static struct bed *bed_create_at(uint32_t rank)
 
     ck_assert_ptr_nonnull(b);
     b->f.user = b;
-    b->f.hook = sent;
+    b->f.hook = sent_sparing;
     b->errnum = -1;
     ck_assert_ptr_nonnull(b->f.r = flux_reactor_create(false));
     ck_assert_ptr_nonnull(b->f.h =
@@ -512,6 +520,51 @@ START_TEST(refused_on_the_way)
 }
 END_TEST
 
+/* One allocation fails while a participant enters, or is reported again: it waits, and those above
+ * know of it, or it has an error, and those above know of that.  With memory again, the next
+ * barrier of this name is as any other.  Returns false if nothing has failed. */
+static bool report_without_memory(unsigned k)
+{
+    struct bed *b = bed_create_at(3);
+    unsigned left;
+
+    fail_at = k;
+    enter(b, 0);
+    turn(b);
+    if (b->join)
+        unreachable(b);
+    left = stop_failing();
+    turn(b);
+    if (b->errnum < 0) {
+        ck_assert_msg(b->join && strstr(b->said, "\"entries\":\"3:1\""), "allocation %u: %s", k,
+                      b->said);
+    } else {
+        ck_assert_msg(b->errnum == ENOMEM || b->errnum == ECONNABORTED, "allocation %u: error %d",
+                      k, b->errnum);
+        ck_assert_msg(b->joins == 0 || strstr(b->said, "\"reason\""), "allocation %u: %s", k,
+                      b->said);
+        flux_msg_destroy(b->join);
+        b->join = NULL;
+        enter(b, 1);
+        turn(b);
+        ck_assert_msg(b->join != NULL, "allocation %u: error %d", k, b->errnum);
+    }
+    respond(b, b->join, "{\"done\":true,\"use\":2}");
+    ck_assert_msg(b->errnum == 0, "allocation %u: error %d: %s", k, b->errnum, b->text);
+    bed_free(b);
+    return left == 0;
+}
+
+START_TEST(no_memory_to_report)
+{
+    unsigned k = 1;
+
+    while (report_without_memory(k))
+        k++;
+    ck_assert_uint_gt(k, 20); /* that many are made */
+}
+END_TEST
+
 /* Without the instance the participants get errors: those elsewhere hear of it, unless another one
  * follows it. */
 START_TEST(stopped)
@@ -613,8 +666,9 @@ END_TEST
 
 int main(void)
 {
+    sparing = 1; /* the test itself */
     RUN_SUITE("barrier", loss_unheard, ranks_of_participants, participant_gone, list_slices,
               reported_again, between_or_not, release_unheard, never_reported, bad_entries,
-              largest_number, parent_lost, refused_on_the_way, stopped, other_way, known_above,
-              abort_above);
+              largest_number, parent_lost, refused_on_the_way, no_memory_to_report, stopped,
+              other_way, known_above, abort_above);
 }
