@@ -28,7 +28,7 @@ seeds_hold() {
     # Sanitizers make it some ten times slower.  More seeds: t/sim/sim --check=N --seed=S.
     local seeds=100 every=4 first
     if [ -n "${FLUX_TEST_SANITIZERS:-}" ]; then
-        seeds=15
+        seeds=10
         every=6
     fi
     first=$((1 + ($1 - 1) * seeds))
