@@ -15,6 +15,12 @@ static inline unsigned suite_runs(unsigned n)
     return sanitizers && *sanitizers && n >= 8 ? n / 8 : n;
 }
 
+/* The step of a loop over allocations that fail: not each one with sanitizers, which are slower. */
+static inline unsigned suite_stride(void)
+{
+    return suite_runs(8) == 8 ? 1 : 7;
+}
+
 /* Of a suite `name` of the one case `tc`, which is freed. */
 static inline int run_case(const char *name, TCase *tc)
 {
