@@ -173,6 +173,29 @@ static void until_answered(flux_t *h, uint32_t rank)
     }
 }
 
+/* Rank 0 runs the program before all others have heard that the session runs; a broker that has not
+ * ends it on SIGTERM. */
+static void until_runs(flux_t *h, uint32_t rank)
+{
+    const struct timespec pause = {.tv_nsec = 5000000};
+    bool runs = false;
+
+    for (unsigned i = 0; !runs; i++) {
+        flux_future_t *f = flux_rpc(h, "overlay.status", NULL, rank, 0);
+        struct overlay_status s;
+        errmsg_t err = {"out of memory"};
+
+        if (!f || flux_rpc_wait_struct(f, PATIENCE, &overlay_status_schema, &s, &err) < 0)
+            bench_die("overlay.status: %s", err.text);
+        runs = strcmp(s.state, "run") == 0;
+        flux_future_destroy(f);
+        if (!runs && i == 1000)
+            bench_die("rank %u does not run", rank);
+        if (!runs)
+            nanosleep(&pause, NULL);
+    }
+}
+
 /* It is not up any more; or it has left in order. */
 static bool is_gone(flux_t *h, uint32_t rank, bool in_order)
 {
@@ -468,8 +491,10 @@ static void one_leaves(flux_t *h, const uint32_t *victims, size_t count)
 {
     uint32_t victim = victims[count - 1];
     pid_t pid = broker_of(h, victim);
-    double begin = bench_now_us();
+    double begin;
 
+    until_runs(h, victim);
+    begin = bench_now_us();
     kill(pid, SIGTERM);
     until_gone(h, victim, true);
     print("left", begin);
