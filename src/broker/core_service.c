@@ -325,7 +325,7 @@ static const struct flux_handler handlers[] = {
     {FLUX_MSG_REQUEST, "overlay.topology", topology_cb,
      FLUX_ROLE_OWNER | FLUX_ROLE_USER | FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "overlay.heard", third_heard_cb, 0},
-    {FLUX_MSG_REQUEST, "overlay.vouch", third_vouch_cb, 0},
+    {FLUX_MSG_REQUEST, "overlay.vouch", third_vouch_cb, FLUX_ROLE_BROKER},
     {FLUX_MSG_REQUEST, "overlay.address", successor_address_cb, 0},
     {FLUX_MSG_REQUEST, "overlay.restore", restore_request_cb, 0},
     {FLUX_MSG_REQUEST, "overlay.sender", sender_cb, FLUX_ROLE_BROKER},
