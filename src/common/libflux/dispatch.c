@@ -28,6 +28,7 @@
 #include "dispatch.h"
 #include "handle_private.h"
 #include "route.h"
+#include "libutil/fnv.h"
 
 struct entry {
     const struct flux_handler *handler;
@@ -414,10 +415,10 @@ const char *flux_msg_sender(const flux_msg_t *req, char *buf, size_t size)
 
 uint64_t flux_msg_way(const flux_msg_t *msg)
 {
-    uint64_t way = 0xcbf29ce484222325u;
+    uint64_t way = FNV64_BASIS;
 
     for (size_t i = 0; i < flux_msg_route_count(msg); i++)
-        way = (way ^ flux_msg_route_at(msg, i)) * 0x100000001b3u;
+        way = fnv64_word(way, flux_msg_route_at(msg, i));
     return way;
 }
 

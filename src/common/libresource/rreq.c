@@ -13,6 +13,7 @@
 
 #include "libschema/schema.h"
 #include "rreq.h"
+#include "libutil/fnv.h"
 
 struct wire {
     uint32_t nnodes, nslots, cores, gpus;
@@ -310,7 +311,7 @@ bool rreq_equal_resources(const struct rreq *a, const struct rreq *b)
 /* FNV-1a, word by word. */
 static uint64_t mix(uint64_t hash, uint64_t word)
 {
-    hash = (hash ^ word) * UINT64_C(0x100000001b3);
+    hash = fnv64_word(hash, word);
     return hash ^ hash >> 29;
 }
 
@@ -323,7 +324,7 @@ static uint64_t mix_text(uint64_t hash, const char *s)
 
 uint64_t rreq_hash(const struct rreq *req)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = FNV64_BASIS;
     uint32_t lo, hi;
     size_t pos = 0;
 

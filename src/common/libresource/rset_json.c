@@ -13,6 +13,7 @@
 
 #include "libschema/schema.h"
 #include "libidset/hostlist.h"
+#include "libutil/fnv.h"
 #include "libutil/hmap.h"
 #include "rreq.h"
 #include "rset_private.h"
@@ -100,7 +101,7 @@ static uint64_t parts_hash(const struct rset_parts *k)
         size_t pos = 0;
 
         while (idset_next_range(sets[s], &pos, &lo, &hi)) {
-            hash = (hash ^ ((uint64_t)lo << 32 | hi)) * UINT64_C(0x100000001b3);
+            hash = fnv64_word(hash, (uint64_t)lo << 32 | hi);
             hash ^= hash >> 31;
         }
         hash = hash * 3 + 1;

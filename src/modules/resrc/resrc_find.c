@@ -27,6 +27,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libutil/fnv.h"
 #include "libutil/strutil.h"
 #include "resrc.h"
 
@@ -187,17 +188,15 @@ static void find_machine(struct find *f)
 
 static void make_link_name(struct find *f)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = fnv64_text(FNV64_BASIS, f->host);
     cpu_set_t set;
 
     CPU_ZERO(&set);
     if (sched_getaffinity(0, sizeof(set), &set) < 0)
         return; /* more CPUs than the set can hold: this rank asks hwloc itself */
-    for (const char *s = f->host; *s; s++)
-        hash = (hash ^ (unsigned char)*s) * UINT64_C(0x100000001b3);
     for (int i = 0; i < CPU_SETSIZE; i++) {
         if (CPU_ISSET(i, &set))
-            hash = (hash ^ (uint64_t)i) * UINT64_C(0x100000001b3);
+            hash = fnv64_word(hash, (uint64_t)i);
     }
     if ((size_t)snprintf(f->link, sizeof(f->link), "%s/0/inventory-%016" PRIx64, f->rundir, hash) >=
         sizeof(f->link))

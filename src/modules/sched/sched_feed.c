@@ -27,6 +27,7 @@
 #include "libsched/sched_feeddata.h"
 #include "sched_module.h"
 #include "libschema/jsonout.h"
+#include "libutil/fnv.h"
 
 #define ESTIMATES_MAX 1000
 #define ESTIMATE_AFTER 1. /* seconds between two reports */
@@ -217,15 +218,6 @@ void sched_feed_answer(struct ctx *ctx)
     free(json);
 }
 
-static uint64_t hash_text(const char *s)
-{
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
-
-    for (; *s; s++)
-        h = (h ^ (unsigned char)*s) * UINT64_C(0x100000001b3);
-    return h;
-}
-
 void sched_feed_estimates(struct ctx *ctx)
 {
     struct sched_answer out = {.estimate = json_array()};
@@ -245,7 +237,7 @@ void sched_feed_estimates(struct ctx *ctx)
 
         if (sched_why_estimate(ctx->s, id, now, shift, &fresh.t, why) < 0)
             break;
-        fresh.reason = hash_text(why);
+        fresh.reason = fnv64_text(FNV64_BASIS, why);
         if (i < ctx->nsent && sent->id == id && sent->t == fresh.t && sent->reason == fresh.reason)
             continue;
         *sent = fresh;

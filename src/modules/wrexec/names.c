@@ -37,6 +37,7 @@
 #include <string.h>
 
 #include "libkvs/kvs.h"
+#include "libutil/fnv.h"
 #include "libutil/hmap.h"
 #include "libutil/list.h"
 #include "libexec/wrexec_names.h"
@@ -108,12 +109,11 @@ static bool plain(char c)
 
 static void make_key(char key[KEY_MAX], uint32_t uid, const char *service)
 {
-    uint64_t digest = 0xcbf29ce484222325u; /* FNV-1a */
+    uint64_t digest = fnv64_text(FNV64_BASIS, service);
     size_t at = (size_t)snprintf(key, KEY_MAX, ROOT ".%u.", uid), start = at;
     const char *p;
 
     for (p = service; *p; p++) {
-        digest = (digest ^ (uint8_t)*p) * 0x100000001b3u;
         if (at - start + 3 > NAME_PART)
             continue;
         if (plain(*p))
