@@ -682,10 +682,10 @@ control_handler change_go_cb;
 int former_init(core_t *c);
 void former_destroy(core_t *c);
 struct peer *former_find(const core_t *c, uint32_t rank); /* NULL: no former parent */
-/* The connection to a former parent is lost: it is freed. */
 /* Connect to a broker above, beside the parent, until it sends overlay.over.  NULL, with an error
  * message: that is not possible. */
 struct peer *former_visit(core_t *c, const struct control_card *card, errmsg_t *err);
+/* The connection to a former parent is lost: it is freed. */
 void former_lost(core_t *c, struct peer *p, const char *why);
 /* This broker is an orphan, and connects to this rank: end the connections to former parents that
  * are that rank, since one connection carries a broker, or may be below it: it forgets what has

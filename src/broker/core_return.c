@@ -40,8 +40,7 @@
  *     comes back, is not held until the rank joins: it would be executed long after it was made.
  *
  * Failure: events that cannot be read are logged, and without memory read again (core_broken.c).
- * Without memory a child does not have to wait
- * (invariant 1).
+ * Without memory a child does not have to wait (invariant 1).
  */
 #include "config.h"
 #include <errno.h>
