@@ -316,6 +316,7 @@ int connector_adopt(connector_t *cn, int fd, errmsg_t *err)
     int errnum;
 
     if (!cl) {
+        connector_say_poor(cn, fd);
         close(fd);
         return errmsg_fail(err, ENOMEM, "out of memory for a client");
     }
@@ -329,6 +330,8 @@ int connector_adopt(connector_t *cn, int fd, errmsg_t *err)
     if (!(cl->in = framer_create()) || !(cl->out = outq_create()) ||
         !(cl->io = flux_fd_watcher_create(cn->r, fd, FLUX_POLLIN, connector_client_cb, cl))) {
         errmsg_set(err, "cannot serve a client: %s", strerror(errno));
+        if (errno == ENOMEM)
+            connector_say_poor(cn, fd);
         connector_client_free(cl);
         return -1;
     }
@@ -340,7 +343,9 @@ int connector_adopt(connector_t *cn, int fd, errmsg_t *err)
     if (admit(cl, err) == 0)
         return 0;
     errnum = errno;
-    if (cl->state == CLIENT_OPEN)
+    if (errnum == ENOMEM)
+        connector_client_starve(cl, "out of memory for a client");
+    else if (cl->state == CLIENT_OPEN)
         connector_client_kill(cl, "the client could not be served");
     errno = errnum;
     return -1;
@@ -440,6 +445,7 @@ connector_t *connector_create(core_t *core, const char *path, const struct conne
                               errmsg_t *err)
 {
     connector_t *cn = calloc(1, sizeof(*cn));
+    errmsg_t poor;
 
     if (!cn) {
         errmsg_set(err, "out of memory for the local connector");
@@ -454,7 +460,10 @@ connector_t *connector_create(core_t *core, const char *path, const struct conne
     list_init(&cn->held);
     cn->limits = *limits;
     cn->life = flux_random(core_handle(core)) >> 1;
+    connector_no_memory(cn, &poor);
     if (!(cn->turns = turns_create()) || !(cn->scratch = malloc(SCRATCH_SIZE)) ||
+        !(cn->poor = connector_control(LOCAL_ERROR, &local_error_schema,
+                                       &(struct local_error){ENOMEM, poor.text})) ||
         !(cn->sweep = flux_defer_create(cn->r, sweep_cb, cn)) ||
         !(cn->later = flux_defer_create(cn->r, later_cb, cn)) ||
         !(cn->chores = chores_create(cn->r, chores, sizeof(chores) / sizeof(chores[0]), cn)) ||
@@ -517,6 +526,7 @@ void connector_destroy(connector_t *cn)
         listener_destroy(cn->listener);
         turns_destroy(cn->turns);
         flux_msg_destroy(cn->hello);
+        flux_msg_destroy(cn->poor);
         free(cn->scratch);
         free(cn);
         errno = saved;

@@ -43,6 +43,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "connector_private.h"
@@ -104,6 +105,24 @@ void connector_client_kill(struct client *cl, const char *why)
         cl->why = why;
     flux_watcher_stop(cl->io);
     connector_client_mark(cl);
+}
+
+void connector_say_poor(const connector_t *cn, int fd)
+{
+    uint8_t buf[512];
+    size_t size = flux_msg_encoded_size(cn->poor);
+
+    if (size > sizeof(buf))
+        return;
+    flux_msg_encode(cn->poor, buf);
+    (void)send(fd, buf, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void connector_client_starve(struct client *cl, const char *why)
+{
+    if (cl->state == CLIENT_OPEN && outq_flush(cl->out, cl->fd) == 0)
+        connector_say_poor(cl->cn, cl->fd);
+    connector_client_kill(cl, why);
 }
 
 void connector_client_update_pause(struct client *cl)
@@ -274,9 +293,10 @@ static void client_send(void *arg, flux_msg_t *msg)
         count_output(cl);
     if (cl->cn->waiting > cl->cn->limits.all_bytes)
         cut_largest(cl->cn);
-    if (rc < 0)
-        connector_client_kill(cl, errno == ENOMEM ? "out of memory for a message to the client"
-                                                  : "the client has gone away");
+    if (rc < 0 && errno == ENOMEM)
+        connector_client_starve(cl, "out of memory for a message to the client");
+    else if (rc < 0)
+        connector_client_kill(cl, "the client has gone away");
     else if (cl->state == CLIENT_OPEN && !cl->in_input)
         connector_client_update_pause(cl);
 }
@@ -303,20 +323,25 @@ static void refuse(struct client *cl, const flux_msg_t *req, int errnum, const c
     }
     if (!(resp = flux_msg_response_create(req, errnum)) || flux_msg_set_json(resp, why) < 0) {
         flux_msg_destroy(resp);
-        connector_client_kill(cl, "out of memory for an answer to the client");
+        connector_client_starve(cl, "out of memory for an answer to the client");
         return;
     }
     flux_msg_set_nodeid(resp, core_rank(core));
     client_send(cl, resp);
 }
 
-/* The reserve is for other brokers, not for what clients start. */
-static const char *no_memory(connector_t *cn, errmsg_t *why)
+void connector_no_memory(const connector_t *cn, errmsg_t *why)
 {
     errmsg_set(why,
                "the broker of rank %u is out of memory: raise its limit (ulimit -v), or end "
                "something",
                core_rank(cn->core));
+}
+
+/* The reserve is for other brokers, not for what clients start. */
+static const char *no_memory(connector_t *cn, errmsg_t *why)
+{
+    connector_no_memory(cn, why);
     if (!cn->short_logged)
         core_log(cn->core, LOG_ERR, "%s", why->text);
     cn->short_logged = true;
@@ -378,7 +403,7 @@ static unsigned handle_input(struct client *cl, unsigned left)
     if (!msg && !cl->paused && errno != EAGAIN)
         broken(cl, err.text);
     else if (framer_park(cl->in) < 0)
-        connector_client_kill(cl, "out of memory for the client's messages");
+        connector_client_starve(cl, "out of memory for the client's messages");
     return n;
 }
 
@@ -397,7 +422,7 @@ unsigned connector_client_read(struct client *cl, unsigned left)
     if (n == 0)
         connector_client_kill(cl, "the client has gone away");
     else if (errno == ENOMEM)
-        connector_client_kill(cl, "out of memory for the client's messages");
+        connector_client_starve(cl, "out of memory for the client's messages");
     else if (errno != EAGAIN && errno != EINTR)
         connector_client_kill(cl, "the client has gone away");
     return 0;

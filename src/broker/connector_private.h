@@ -65,6 +65,7 @@ struct connector {
     turns_t *turns;
     uint8_t *scratch;
     flux_msg_t *hello;
+    flux_msg_t *poor; /* for a client for which there is no memory */
     uint64_t life;       /* see local_proto.h */
     bool relief;         /* some client is no longer congested */
     bool starved;        /* no descriptors: accept has stopped */
@@ -86,6 +87,12 @@ void connector_client_remove_endpoint(struct client *cl);
 /* Mark a client as dead.  `why` is a constant.  The core may be working for this client, so its
  * endpoint is removed later. */
 void connector_client_kill(struct client *cl, const char *why);
+/* The same, and tell the client, for lack of memory; this takes none. */
+void connector_client_starve(struct client *cl, const char *why);
+/* Tell a client on this connection, to which nothing is partly written. */
+void connector_say_poor(const connector_t *cn, int fd);
+/* Set the text for a client. */
+void connector_no_memory(const connector_t *cn, errmsg_t *why);
 /* Pause a client if much output waits for it, or neighbors or modules do not keep up with its
  * requests. */
 void connector_client_update_pause(struct client *cl);
