@@ -65,7 +65,7 @@ struct connector {
     turns_t *turns;
     uint8_t *scratch;
     flux_msg_t *hello;
-    flux_msg_t *poor; /* for a client for which there is no memory */
+    flux_msg_t *poor;    /* for a client for which there is no memory */
     uint64_t life;       /* see local_proto.h */
     bool relief;         /* some client is no longer congested */
     bool starved;        /* no descriptors: accept has stopped */
