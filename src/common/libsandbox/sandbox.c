@@ -5,7 +5,10 @@
  *    steps         a hook counts every HOOK_STEP instructions; C functions call sandbox_charge()
  *                  for work beyond a bounded amount
  *    seconds       processor time, checked by the same hook: one instruction may copy as many
- *                  bytes as there is memory
+ *                  bytes as there is memory; and by sandbox_charge() every CLOCK_STEPS steps
+ *
+ * sandbox_interrupt() installs the hook of a limit that was exceeded; sandbox_charge() looks at it,
+ * since no hook runs while C functions do.
  *
  * Invariants:
  *  1. Only text is compiled: byte code could break the interpreter.
@@ -28,6 +31,7 @@
 #include "sandbox_private.h"
 
 #define HOOK_STEP 200
+#define CLOCK_STEPS 10000
 #define EACH (LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT)
 
 static sandbox_t *self(lua_State *L)
@@ -109,9 +113,15 @@ static void count(lua_State *L, lua_Debug *ar)
 void sandbox_charge(lua_State *L, uint64_t steps)
 {
     sandbox_t *sb = self(L);
+    int64_t before = sb->steps;
 
+    if (lua_gethook(L) == too_late)
+        too_late(L, NULL);
     if (steps > (uint64_t)sb->limits.steps || (sb->steps += (int64_t)steps) > sb->limits.steps)
         too_many(L, NULL);
+    if (sb->steps / CLOCK_STEPS != before / CLOCK_STEPS &&
+        cpu_now() - sb->started > sb->limits.seconds)
+        too_late(L, NULL);
 }
 
 void sandbox_interrupt(sandbox_t *sb)

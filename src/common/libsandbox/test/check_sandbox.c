@@ -5,10 +5,12 @@
 #include <check.h>
 #include <lauxlib.h>
 #include <lualib.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/time.h>
 
 #include "libsandbox/sandbox.h"
 #include "libutil/test/suite.h"
@@ -109,6 +111,45 @@ START_TEST(time_is_bounded)
     ck_assert_int_ne(rc, LUA_OK);
     ck_assert_ptr_nonnull(strstr(sandbox_error(sb, rc), "longer than 0.05"));
     sandbox_destroy(sb);
+}
+END_TEST
+
+/* No instruction ends while a pattern is matched. */
+static const char endless_pattern[] = "return (('a'):rep(400)):find(('.-'):rep(12) .. 'b')";
+
+START_TEST(time_of_a_pattern)
+{
+    struct sandbox_limits l = {.memory = 1u << 20, .steps = INT64_MAX / 2, .seconds = 0.05};
+    sandbox_t *sb = sandbox_create(&l, SANDBOX_PURE);
+    int rc = run(sb, endless_pattern);
+
+    ck_assert_int_ne(rc, LUA_OK);
+    ck_assert_ptr_nonnull(strstr(sandbox_error(sb, rc), "longer than 0.05"));
+    sandbox_destroy(sb);
+}
+END_TEST
+
+static sandbox_t *interrupted;
+
+static void interrupt_it(int signum)
+{
+    (void)signum;
+    sandbox_interrupt(interrupted);
+}
+
+START_TEST(interrupted_pattern)
+{
+    struct sandbox_limits l = {.memory = 1u << 20, .steps = INT64_MAX / 2, .seconds = 1000.};
+    struct itimerval soon = {.it_value = {.tv_usec = 20000}};
+    int rc;
+
+    interrupted = sandbox_create(&l, SANDBOX_PURE);
+    signal(SIGALRM, interrupt_it);
+    setitimer(ITIMER_REAL, &soon, NULL);
+    rc = run(interrupted, endless_pattern);
+    ck_assert_int_ne(rc, LUA_OK);
+    ck_assert_ptr_nonnull(strstr(sandbox_error(interrupted, rc), "computes for too long"));
+    sandbox_destroy(interrupted);
 }
 END_TEST
 
@@ -310,6 +351,8 @@ int main(void)
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, ends, 0, sizeof(endless) / sizeof(endless[0]));
     tcase_add_test(tc, time_is_bounded);
+    tcase_add_test(tc, time_of_a_pattern);
+    tcase_add_test(tc, interrupted_pattern);
     tcase_add_test(tc, not_there);
     tcase_add_test(tc, positions);
     tcase_add_test(tc, same_as_lua);
