@@ -46,6 +46,9 @@ START_TEST(both)
     } else {
         ck_assert(run_until(&node[1].core.event_up[2], 1, PATIENCE));
         ck_assert(run_until(&node[0].core.event_up[1], 1, PATIENCE));
+        /* Events have a connection of their own: 1 can send down once it has heard 2. */
+        ck_assert_int_eq(send_from(2, CORE_TREE, 1, 1, 100000, false), 0);
+        ck_assert(run_until(&node[1].core.got[CORE_TREE], 1, PATIENCE));
         ck_assert_int_eq(send_from(1, CORE_TREE, 2, 1, 100000, false), 0);
         ck_assert(run_until(&node[2].core.got[CORE_TREE], 1, PATIENCE));
         ck_assert_int_eq(send_from(1, CORE_TREE, 0, 1, 100000, false), 0);
