@@ -4,7 +4,7 @@
 #
 # A TAP test counts by its own lines and a Check program by its checks; any other test counts as
 # one.  An expected failure counts as passed, an unexpected success as failed.  The status is 1
-# when something failed or nothing was run.
+# when something failed or nothing was run.  DIR/ci, where .ci/run builds, is not looked into.
 #
 # Usage: summary.sh [--add PASSED FAILED SKIPPED]... BUILD_DIR...
 set -eu
@@ -15,7 +15,7 @@ while [ "${1:-}" = --add ]; do
 done
 
 for dir in "$@"; do
-    for trs in $(find "$dir" -name '*.trs' -type f | sort); do
+    for trs in $(find "$dir" -path "$dir/ci" -prune -o -name '*.trs' -type f -print | sort); do
         # Check's own closing line: "97%: Checks: 40, Failures: 1, Errors: 0".
         counts=$(awk -v log_file="${trs%.trs}.log" '
             /^:test-result: (PASS|XFAIL)/ { good++ }
