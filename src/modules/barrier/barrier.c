@@ -28,9 +28,9 @@
  * instances below get EHOSTUNREACH for their joins, and join again with all their entries, which
  * the core sends to the new parent; there they count once, regardless of earlier reports.  The
  * barrier may have ended meanwhile without a message to these instances.  So instances store the
- * last end of each name (ended.h), with a number that is greater than that of any end that its
- * participants knew of (`after`).  An instance that continues an unknown barrier, took part in the
- * last one, and does not know of its end, gets that end as its response.
+ * last ends of each name (ended.h), with a number that is greater than that of any end that its
+ * participants knew of (`after`).  An instance that continues an unknown barrier, took part in one
+ * of these, and does not know of its end, gets that end as its response.
  *
  * Ranks also move while the old way still carries answers (a subtree returns to its place): the
  * instance above, which has got a join by it, answers that at the end, and later joins go to

@@ -406,6 +406,44 @@ START_TEST(never_reported)
 }
 END_TEST
 
+static void leaves(struct bed *b, uint32_t rank, unsigned after, const char *why)
+{
+    char entries[20], json[200];
+
+    snprintf(entries, sizeof(entries), "%u:1", rank);
+    join(b, rank, 1, after, entries);
+    snprintf(json, sizeof(json),
+             "{\"name\":\"x\",\"errnum\":103,\"reason\":\"%s\",\"ranks\":\"%u\"}", why, rank);
+    ask_from(b, rank, "barrier.abort", json);
+}
+
+/* A join is on its way while two uses of the name end: it belongs to the first one, and begins
+ * none. */
+START_TEST(ended_before)
+{
+    struct bed *b = bed_create();
+
+    join(b, 2, 1, 0, "2:1");
+    leaves(b, 3, 0, "the first has failed");
+    leaves(b, 4, 0, "the second has failed");
+    join(b, 2, 2, 0, "2:2");
+    expect_text(b, ECONNABORTED, "the first has failed");
+    for (unsigned after = 2; after < 12; after++)
+        leaves(b, 4, after, "later ones, too");
+    leaves(b, 5, 0, "and another one");
+    join(b, 4, 2, 2, "4:2");
+    expect_text(b, ECONNABORTED, "later ones, too");
+    join(b, 2, 3, 0, "2:3");
+    expect_text(b, ECONNABORTED, "the first has failed");
+    /* Only so many ends of a name are stored. */
+    for (unsigned rank = 6; rank < 14; rank++)
+        leaves(b, rank, 20, "of others");
+    join(b, 2, 4, 0, "2:3");
+    ck_assert_int_eq(b->errnum, -1);
+    bed_free(b);
+}
+END_TEST
+
 static void not_entries(struct bed *b, const char *text)
 {
     join(b, 2, 1, 0, text);
@@ -668,7 +706,7 @@ int main(void)
 {
     sparing = 1; /* the test itself */
     RUN_SUITE("barrier", loss_unheard, ranks_of_participants, participant_gone, list_slices,
-              reported_again, between_or_not, release_unheard, never_reported, bad_entries,
-              largest_number, parent_lost, refused_on_the_way, no_memory_to_report, stopped,
-              other_way, known_above, abort_above);
+              reported_again, between_or_not, release_unheard, never_reported, ended_before,
+              bad_entries, largest_number, parent_lost, refused_on_the_way, no_memory_to_report,
+              stopped, other_way, known_above, abort_above);
 }
