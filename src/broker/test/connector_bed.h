@@ -81,11 +81,17 @@ static inline void stats_cb(flux_reactor_t *r, flux_watcher_t *w, int revents, v
 /* A service of the broker's own, for things that a service may do. */
 static inline void flood_cb(flux_t *h, const flux_msg_t *req, void *arg)
 {
+    struct broker *b = arg;
+    struct connector_stats st = {0};
     char *block = calloc(1, 65536);
+    int after = 0;
 
-    /* A stream that does not care whether it is read: 2 GiB. */
-    for (int i = 0; i < 32768; i++)
+    /* A stream that does not care whether it is read, nor that its reader has been disconnected. */
+    for (int i = 0; i < 32768 && after < 100; i++) {
         flux_respond_more_raw(h, req, block, 65536);
+        connector_get_stats(b->cn, &st);
+        after += st.cut > 0;
+    }
     flux_respond_error(h, req, ENODATA, "end");
     free(block);
 }
