@@ -286,8 +286,6 @@ larger() { # RUN
     size=$(($1 % 10 ? 16 : 64))
     draw ${#shapes[@]}
     tree=${shapes[$drawn]}
-    # Each message of 64 brokers in a chain passes 63.
-    [ "$size$tree" != 64chain ] || tree=kary:16
 }
 
 one_run() { # RUN FAULTS
