@@ -213,11 +213,24 @@ void moves_gave_up(core_t *c, uint32_t rank)
     idset_destroy(sub);
 }
 
-static void lives_elsewhere(core_t *c, uint32_t rank)
+/* A rank has moved to a parent elsewhere, so it lives, though the connection to it was lost here.
+ * So do those of the ranks below it (`sub`, or NULL) whose loss no event has announced: the brokers
+ * above have ignored what this one has reported of them (core_heal.c, invariant 8). */
+static void lives_elsewhere(core_t *c, uint32_t rank, const idset_t *sub)
 {
-    if (idset_clear(c->lost, rank) < 0 || idset_clear(c->unheard, rank) < 0)
+    idset_t *lost = sub ? idset_intersect(sub, c->lost) : NULL;
+    int rc = sub && !lost ? -1 : 0;
+
+    rc |= idset_clear(c->lost, rank) | idset_clear(c->unheard, rank);
+    for (uint32_t r = lost ? idset_first(lost) : IDSET_NONE; r != IDSET_NONE;
+         r = idset_next(lost, r)) {
+        if (!census_is_gone(c, r))
+            rc |= idset_clear(c->lost, r) | idset_clear(c->unheard, r);
+    }
+    if (rc < 0)
         core_log(c, LOG_ERR, "rank %u is out of memory to note that rank %u lives", c->cfg.rank,
                  rank);
+    idset_destroy(lost);
 }
 
 /* Remove from `sub`, which moves, the ranks below lost ranks that are pending here: by the events
@@ -254,8 +267,8 @@ static int has_moved(core_t *c, struct peer *child, const struct control_moved *
     if (moves_note(c, m->rank, m->parent, m->move)) {
         bool put_back = (m->move & MOVES_MAX) == MOVES_MAX;
 
-        if (!put_back && !core_is_root(c)) /* it lives, though the connection to it was lost here */
-            lives_elsewhere(c, m->rank);
+        if (!put_back && !core_is_root(c))
+            lives_elsewhere(c, m->rank, sub);
         if (!put_back && sub) /* no event will announce the losses that were reported here */
             return_settled(c, sub);
         /* A lost rank is put back into its place: its orphans still wait here. */

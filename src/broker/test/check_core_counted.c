@@ -307,6 +307,27 @@ START_TEST(cut_above)
 }
 END_TEST
 
+/* Rank 3 moves from rank 2 to rank 1, and rank 2 hears of it only after it has counted all that was
+ * below it as lost.  Nobody else does, so it does not, either. */
+START_TEST(moved_unseen)
+{
+    struct cluster *cl = cl_up(6, "chain");
+
+    cl->nodes[2].deaf_to_events = true;
+    bad_link(cl, 3, 2);
+    cl_sleep(cl, TIMEOUT + 1.);
+    ck_assert_uint_eq(cl->nodes[3].parent, 1);
+    expect_ranks(core_ranks_lost(cl->nodes[2].core), "3-5");
+    expect_ranks(core_ranks_up(cl->nodes[0].core), "0-5");
+    cl->nodes[2].deaf_to_events = false;
+    publish(cl);
+    cl_sleep(cl, 1.);
+    expect_ranks(core_ranks_lost(cl->nodes[2].core), "");
+    expect_routes(cl);
+    cl_free(cl);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core_counted");
@@ -323,5 +344,6 @@ int main(void)
     tcase_add_test(tc, has_to_leave);
     tcase_add_test(tc, reported_in_vain);
     tcase_add_test(tc, cut_above);
+    tcase_add_test(tc, moved_unseen);
     return run_case("core_counted", tc);
 }
