@@ -19,9 +19,9 @@
  *  4. Connections of an attempt before the present one are not accepted.  Their sender has closed
  *     them, so nothing is logged, or cut off: the descriptor may be that of a later connection.
  *
- * Failure: a claim that is refused is logged, and the connection is cut off (link_gate.c).
+ * Failure: a claim that is refused is logged, once for each attempt, and the connection is cut off
+ * (link_gate.c).
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <syslog.h>
@@ -32,6 +32,7 @@
 #include "link_private.h"
 
 #define UP_PREFIX "up."
+#define REFUSAL_SIZE 160
 
 /* --- claims --- */
 
@@ -97,33 +98,38 @@ const char *link_refusal_advice(const char *why)
     return "see the messages of the other one";
 }
 
-/* Refuse the sender: log the reason and what to do, send the reason to the sender, and cut the
- * connection off. */
-static void turn_away(link_t *l, zmq_msg_t *id, zmq_msg_t *frame, const char *why, const char *fmt,
-                      ...) __attribute__((format(printf, 5, 6)));
+static bool same_attempt(struct link_attempt a, struct link_attempt b)
+{
+    return a.broker == b.broker && a.number == b.number;
+}
 
-static void turn_away(link_t *l, zmq_msg_t *id, zmq_msg_t *frame, const char *why, const char *fmt,
-                      ...)
+/* Log why a broker is refused, and what to do.  An attempt has two connections, and may send
+ * several frames on each: it gets one line.  (Its number is 0 if the sender has not identified
+ * itself.) */
+static void log_refusal(link_t *l, int which, zmq_msg_t *frame, struct link_attempt at,
+                        const char *why, const char *text)
+{
+    bool again = at.number > 0 && same_attempt(l->refused, at);
+
+    l->stats.misclaimed++;
+    l->refused = at;
+    if (!again)
+        linklog(&l->log, LOG_ERR, "refused a broker at %s: %s: %s",
+                link_gate_address(l, which, frame), text, link_refusal_advice(why));
+}
+
+/* Refuse the sender: log `text`, send the reason `why`, and cut the connection off. */
+static void turn_away(link_t *l, zmq_msg_t *id, zmq_msg_t *frame, struct link_attempt at,
+                      const char *why, const char *text)
 {
     void *sock = l->src[SRC_IN].sock;
-    char text[160], word[LINK_WORD_MAX + 1];
-    va_list ap;
+    char word[LINK_WORD_MAX + 1];
 
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
-    l->stats.misclaimed++;
-    linklog(&l->log, LOG_ERR, "refused a broker at %s: %s: %s", link_gate_address(l, SRC_IN, frame),
-            text, link_refusal_advice(why));
+    log_refusal(l, SRC_IN, frame, at, why, text);
     snprintf(word, sizeof(word), LINK_WORD_REFUSED "%s", why);
     if (zmq_send(sock, zmq_msg_data(id), zmq_msg_size(id), ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0)
         zmq_send(sock, word, strlen(word), ZMQ_DONTWAIT);
     link_gate_reject(l, SRC_IN, frame);
-}
-
-static bool same_attempt(const struct link_peer *p, struct link_attempt at)
-{
-    return p->attempt.broker == at.broker && p->attempt.number == at.number;
 }
 
 /* Drop a frame of an attempt that its broker has given up (invariant 4).  Returns true for such a
@@ -139,8 +145,8 @@ static bool drop_outdated(link_t *l, const struct link_peer *p, struct link_atte
 /* Returns whether the neighbor has another connection, which does not give way. */
 static bool is_taken(const struct link_peer *p, struct link_attempt at)
 {
-    return p->attempt.number && !same_attempt(p, at) && p->state != LINK_GONE && !p->adopted &&
-           !core_peer_stale(p->l->core, p->plane, p->rank);
+    return p->attempt.number && !same_attempt(p->attempt, at) && p->state != LINK_GONE &&
+           !p->adopted && !core_peer_stale(p->l->core, p->plane, p->rank);
 }
 
 /* Return the peer of a connection of this attempt, which may become a child. */
@@ -149,7 +155,7 @@ static struct link_peer *expect(link_t *l, enum core_plane plane, uint32_t rank,
 {
     struct link_peer *p = link_inbound(l, plane, rank);
 
-    if (plane == CORE_TREE && (!p || (p->adopted && !same_attempt(p, at))))
+    if (plane == CORE_TREE && (!p || (p->adopted && !same_attempt(p->attempt, at))))
         p = adopt(l, rank, frame);
     return p;
 }
@@ -160,7 +166,7 @@ static void enter(struct link_peer *p, struct link_attempt at)
     link_t *l = p->l;
     bool first = p->attempt.number == 0;
 
-    if (same_attempt(p, at))
+    if (same_attempt(p->attempt, at))
         return;
     if (!first && p->state != LINK_GONE)
         link_peer_fail(p, "another broker has taken its place");
@@ -171,6 +177,33 @@ static void enter(struct link_peer *p, struct link_attempt at)
     link_gate_forget(l, p);
     link_peer_renew(p);
     core_peer_back(l->core, p->plane, p->rank);
+}
+
+/* Return why a broker of this rank is refused, and say in `text` how it came to that, or return
+ * NULL if it is not.  `p`: its peer, or NULL; `taken`, `ours`: what is known of its connections. */
+static const char *why_refused(const link_t *l, const struct link_peer *p, uint32_t rank,
+                               zmq_msg_t *frame, bool taken, bool ours, char *text, size_t size)
+{
+    if (!p) {
+        snprintf(
+            text, size,
+            "it claims to be rank %u, which is not a neighbor of rank %u, and is not taken over",
+            rank, l->rank);
+        return LINK_WHY_NO_NEIGHBOR;
+    }
+    if (!claim_ok(p, frame)) {
+        snprintf(text, size, "it claims to be rank %u but has the key of another rank", rank);
+        return LINK_WHY_KEY;
+    }
+    if (taken) {
+        snprintf(text, size, "it is rank %u, which has another connection to this broker", rank);
+        return LINK_WHY_TAKEN;
+    }
+    if (!ours && !claimed(p)) {
+        snprintf(text, size, "it is rank %u, which another link carries", rank);
+        return LINK_WHY_TAKEN;
+    }
+    return NULL;
 }
 
 static uint32_t get_u32(const uint8_t *b)
@@ -199,40 +232,30 @@ bool link_parse_id(const void *data, size_t len, enum core_plane *plane, uint32_
 struct link_peer *link_identify(link_t *l, zmq_msg_t *id, zmq_msg_t *frame)
 {
     enum core_plane plane;
-    struct link_attempt at;
+    struct link_attempt at = {0};
     struct link_peer *p;
+    char text[REFUSAL_SIZE];
+    const char *why;
     uint32_t rank;
 
     if (!link_parse_id(zmq_msg_data(id), zmq_msg_size(id), &plane, &rank, &at)) {
-        turn_away(l, id, frame, LINK_WHY_NO_BROKER, "it does not identify itself as a broker");
+        turn_away(l, id, frame, at, LINK_WHY_NO_BROKER, "it does not identify itself as a broker");
         return NULL;
     }
     if (drop_outdated(l, link_inbound(l, plane, rank), at))
         return NULL;
-    if (!(p = expect(l, plane, rank, at, frame))) {
-        turn_away(l, id, frame, LINK_WHY_NO_NEIGHBOR,
-                  "it claims to be rank %u, which is not a neighbor of rank %u, and is not "
-                  "taken over",
-                  rank, l->rank);
-    } else if (!claim_ok(p, frame)) {
-        turn_away(l, id, frame, LINK_WHY_KEY,
-                  "it claims to be rank %u but has the key of another rank", rank);
-        p = NULL;
-    } else if (is_taken(p, at)) {
-        turn_away(l, id, frame, LINK_WHY_TAKEN,
-                  "it is rank %u, which has another connection to this broker", rank);
-        p = NULL;
-    } else if (!p->named && !claimed(p)) {
-        turn_away(l, id, frame, LINK_WHY_TAKEN, "it is rank %u, which another link carries", rank);
-        p = NULL;
-    } else {
-        enter(p, at);
-        if (p->greeted)
-            return p;
-        memcpy(p->id, zmq_msg_data(id), LINK_ID_SIZE);
-        p->named = true;
-        link_gate_admit(l, SRC_IN, frame, p);
+    p = expect(l, plane, rank, at, frame);
+    if ((why = why_refused(l, p, rank, frame, p && is_taken(p, at), p && p->named, text,
+                           sizeof(text)))) {
+        turn_away(l, id, frame, at, why, text);
+        return NULL;
     }
+    enter(p, at);
+    if (p->greeted)
+        return p;
+    memcpy(p->id, zmq_msg_data(id), LINK_ID_SIZE);
+    p->named = true;
+    link_gate_admit(l, SRC_IN, frame, p);
     return p;
 }
 
@@ -272,29 +295,21 @@ bool link_parse_subscription(const void *frame, size_t len, uint32_t *rank, stru
  * not name the child that it came from. */
 void link_take_subscription(link_t *l, zmq_msg_t *frame)
 {
-    const char *why = LINK_WHY_TAKEN, *claim = NULL;
+    char text[REFUSAL_SIZE];
     struct link_attempt at;
     struct link_peer *p;
+    const char *why;
     uint32_t rank;
+    bool taken;
 
     if (!link_parse_subscription(zmq_msg_data(frame), zmq_msg_size(frame), &rank, &at))
         return;
     if (drop_outdated(l, link_inbound(l, CORE_TREE, rank), at))
         return;
-    if (!(p = expect(l, CORE_TREE, rank, at, frame))) {
-        claim = "that is not a child of this broker, and is not taken over";
-        why = LINK_WHY_NO_NEIGHBOR;
-    } else if (!claim_ok(p, frame)) {
-        claim = "has the key of another rank";
-        why = LINK_WHY_KEY;
-    } else if (is_taken(p, at) || (same_attempt(p, at) && p->connected))
-        claim = "that has an event connection already";
-    else if (!claimed(p))
-        claim = "that is carried by another link";
-    if (claim) {
-        l->stats.misclaimed++;
-        linklog(&l->log, LOG_ERR, "refused a broker at %s: it claims to be rank %u but %s: %s",
-                link_gate_address(l, SRC_PUB, frame), rank, claim, link_refusal_advice(why));
+    p = expect(l, CORE_TREE, rank, at, frame);
+    taken = p && (is_taken(p, at) || (same_attempt(p->attempt, at) && p->connected));
+    if ((why = why_refused(l, p, rank, frame, taken, false, text, sizeof(text)))) {
+        log_refusal(l, SRC_PUB, frame, at, why, text);
         link_gate_reject(l, SRC_PUB, frame);
         return;
     }

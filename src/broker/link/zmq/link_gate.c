@@ -445,17 +445,15 @@ void link_gate_reject(link_t *l, int which, zmq_msg_t *frame)
 {
     struct conn *c = conn_of(l, which, frame);
 
-    if (!c || c->peer || c->over)
+    if (!c || c->peer || c->over || c->rejected || list_empty(&c->node))
         return;
-    if (which == SRC_PUB) {
-        leave_strange(l->gate, c);
-        cut(c);
-    } else if (!list_empty(&c->node)) { /* cut off later, so that it has time to read the reason */
-        c->rejected = true;
-        c->limit = 0.;
-        list_remove(&c->node);
-        list_push(&l->gate->strange, &c->node);
-    }
+    /* It is cut off later, also the connection for events: the end of either of them tells the peer
+     * that it was refused, and it is to read the reason first. */
+    c->rejected = true;
+    c->since = flux_reactor_now(l->r);
+    c->limit = SWEEP_EVERY;
+    list_remove(&c->node);
+    list_push(&l->gate->strange, &c->node);
 }
 
 void link_gate_forget(link_t *l, struct link_peer *p)

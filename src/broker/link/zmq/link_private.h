@@ -134,6 +134,7 @@ struct link {
     char *card_tree, *card_event; /* NULL: the addresses at which it listens */
     unsigned monitors;            /* number of sockets ever monitored, for names */
     struct link_attempt attempt;  /* the latest one */
+    struct link_attempt refused;  /* the latest one of another broker that was refused */
 
     uint32_t rank;
     uint32_t nchildren;

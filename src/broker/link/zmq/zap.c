@@ -33,6 +33,8 @@
 #define KEY_BYTES 32
 #define LOG_MAX 5
 #define LOG_PERIOD 60.
+#define SAME_PERIOD 1. /* a broker that is refused has two connections: they get one line */
+#define TEXT_SIZE 448
 
 enum {
     F_IDENTITY,
@@ -54,6 +56,8 @@ struct zap {
     void *arg;
     uint64_t refused;
     struct linkpace pace;
+    char said[TEXT_SIZE]; /* the latest refusal ... */
+    double said_at;       /* ... and its time */
 };
 
 zap_t *zap_create(void *ctx, const struct zap_callbacks *cb, void *arg, errmsg_t *err)
@@ -124,14 +128,21 @@ static bool frame_is(zmq_msg_t *frame, const char *text)
 
 static void say_refused(zap_t *z, zmq_msg_t *address, const char *why, double now)
 {
-    char text[448];
+    char text[TEXT_SIZE], count[48];
     int len = (int)zmq_msg_size(address);
 
-    if (!z->cb.log || !linkpace_may(&z->pace, now, LOG_PERIOD, LOG_MAX))
+    if (!z->cb.log)
         return;
-    snprintf(text, sizeof(text), "refused a connection from %.*s: %s (%llu refused so far)",
-             len > 64 ? 64 : len, (const char *)zmq_msg_data(address), why,
-             (unsigned long long)z->refused);
+    snprintf(text, sizeof(text) - sizeof(count), "refused a connection from %.*s: %s",
+             len > 64 ? 64 : len, (const char *)zmq_msg_data(address), why);
+    if (now - z->said_at < SAME_PERIOD && strcmp(text, z->said) == 0)
+        return;
+    if (!linkpace_may(&z->pace, now, LOG_PERIOD, LOG_MAX))
+        return;
+    strcpy(z->said, text);
+    z->said_at = now;
+    snprintf(count, sizeof(count), " (%llu refused so far)", (unsigned long long)z->refused);
+    strcat(text, count);
     z->cb.log(z->arg, text);
 }
 
