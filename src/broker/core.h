@@ -248,6 +248,10 @@ void core_event_slow(core_t *c, bool skipped);
 /* Report that a neighbor is gone.  Requests in flight to it end with EHOSTUNREACH; requests from it
  * are canceled. */
 void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char *why);
+/* Report that rank `by`, the successor on the ring, refuses this broker since another one of its
+ * rank is connected to it.  A root that has not begun a session yet shuts down: it would begin a
+ * second one. */
+void core_rank_taken(core_t *c, uint32_t by);
 /* Report, before its first message, that a broker of the rank of a neighbor which was lost, or has
  * left, has connected again (a tree child, or the predecessor on the ring). */
 void core_peer_back(core_t *c, enum core_plane plane, uint32_t rank);

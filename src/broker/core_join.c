@@ -20,7 +20,8 @@
  *
  * Second brokers: a child whose rank is up below another broker waits until the loss of that one is
  * announced, since it may have died.  If that is not announced within a part of join_timeout, the
- * two of them live, and the child is refused.
+ * two of them live, and the child is refused.  A second root has no parent: if the successor on the
+ * ring is connected to the first one, it refuses the second one, which shuts down.
  *
  * Invariants:
  *  1. `up` and `lost` are disjoint.
@@ -514,6 +515,17 @@ void join_hello_cb(core_t *c, struct peer *p, const void *in, const flux_msg_t *
     }
     p->refused = h->below;
     join_refuse(c, p, why.text, elsewhere);
+}
+
+void core_rank_taken(core_t *c, uint32_t by)
+{
+    if (!core_is_root(c) || c->state >= CORE_RUN)
+        return;
+    core_log(c, LOG_CRIT,
+             "rank %u does not begin a session: rank %u is in one with another broker of rank %u, "
+             "which is up: stop one of the two",
+             c->cfg.rank, by, c->cfg.rank);
+    overlay_shutdown(c, 1, "another broker of this rank is up");
 }
 
 /* --- the hello of this broker --- */

@@ -166,6 +166,34 @@ START_TEST(hello_twice)
 }
 END_TEST
 
+/* A root that its successor on the ring refuses, which has another broker of its rank, does not
+ * begin a second session.  One that has begun goes on, and so does another rank. */
+START_TEST(second_root)
+{
+    struct cluster *cl = cl_create(3, "flat");
+    core_t *c = cl->nodes[0].core;
+
+    ck_assert_int_eq(core_start(c), 0);
+    core_local_ready(c);
+    core_peer_lost(c, CORE_RING, 1, "it refused this broker: the rank is connected");
+    core_rank_taken(c, 1);
+    cl_pump(cl);
+    ck_assert_ptr_nonnull(
+        strstr(cl->nodes[0].log, "rank 0 does not begin a session: rank 1 is in "));
+    ck_assert_int_eq(core_state(c), CORE_EXIT);
+    ck_assert_int_eq(core_exit_code(c), 1);
+    cl_free(cl);
+
+    cl = cl_up(3, "flat");
+    core_rank_taken(cl->nodes[0].core, 1);
+    core_rank_taken(cl->nodes[1].core, 2);
+    cl_pump(cl);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(core_state(cl->nodes[i].core), CORE_RUN);
+    cl_free(cl);
+}
+END_TEST
+
 /* A broker that tries to join repeatedly, and is refused, costs no memory. */
 START_TEST(hello_for_ever)
 {
@@ -840,7 +868,7 @@ END_TEST
 int main(void)
 {
     RUN_SUITE("core_overlay", up_and_down, children_first, ready_in_any_order, ready_late,
-              hello_refused, hello_twice, hello_for_ever, bad_control, lost, orphans,
+              hello_refused, hello_twice, second_root, hello_for_ever, bad_control, lost, orphans,
               lost_before_run, back_before_run, back, back_early, back_skipped, ring_stale, absent,
               absent_too_many, absent_below, absent_asked, leave, leave_early, no_welcome,
               left_behind, lost_going_down, goodbye);

@@ -111,6 +111,12 @@ void core_peer_lost(core_t *c, enum core_plane plane, uint32_t rank, const char 
         c->event_now[rank] = 0;
 }
 
+void core_rank_taken(core_t *c, uint32_t by)
+{
+    (void)c;
+    (void)by;
+}
+
 void core_peer_back(core_t *c, enum core_plane plane, uint32_t rank)
 {
     c->back[plane][rank]++;

@@ -561,6 +561,8 @@ static void take_frame(struct link_peer *p, int fd, const char *data, size_t len
         linklog(&p->l->log, LOG_ERR, "rank %u at %s refused this broker: %s: %s", p->rank,
                 p->source->uri, word, link_refusal_advice(word));
         link_peer_fail(p, why);
+        if (p->plane == CORE_RING && strcmp(word, LINK_WHY_TAKEN) == 0)
+            core_rank_taken(p->l->core, p->rank);
     } else if (len > 0) {
         p->l->stats.malformed++;
         linklog(&p->l->log, LOG_ERR, "dropped %zu bytes from rank %u that are not a message", len,
