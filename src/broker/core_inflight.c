@@ -18,11 +18,11 @@
  * would, as the tree or the ring has changed since, gets a notice of its own.
  *
  * Repetition: a request is sent again if it has FLUX_MSGF_IDEMPOTENT, no response of it has passed,
- * and the tree heals (core_heal.c): the broker that has lost the connection on the way there knows
- * another way, or will know one.  A response to the first copy does not find an entry on its way
- * back, since the other end of the connection has forgotten the request.  A broker that leaves the
- * session while the ranks below it stay does not answer such requests of its neighbors, which send
- * them again when it has left.
+ * nor its cancel (NAME.cancel), which the copy would follow, and the tree heals (core_heal.c): the
+ * broker that has lost the connection on the way there knows another way, or will know one.  A
+ * response to the first copy does not find an entry on its way back, since the other end of the
+ * connection has forgotten the request.  A broker that leaves the session while the ranks below it
+ * stay does not answer such requests of its neighbors, which send them again when it has left.
  *
  * Invariants:
  *  1. A request has an entry at every broker on its way from the time when it is passed on until
@@ -43,6 +43,7 @@
 #include <string.h>
 
 #include "core_private.h"
+#include "libflux/cancel_wire.h"
 #include "libutil/invariant.h"
 #include "libutil/le.h"
 
@@ -116,7 +117,7 @@ struct inflight *inflight_add(core_t *c, flux_msg_t *req, endpoint_t *from_ep,
     f->to_ep = to_ep;
     f->to_peer = to_peer;
     f->asked = 0.;
-    f->answered = false;
+    f->answered = f->canceled = false;
     list_init(&f->from_node);
     list_init(&f->to_node);
     list_append(from_ep ? &from_ep->from : &from_peer->from, &f->from_node);
@@ -214,7 +215,7 @@ void inflight_set_aside(struct list_node *to, struct list_node *again)
     {
         const struct inflight *f = list_entry(n, struct inflight, to_node);
 
-        if (flux_msg_type(f->req) == FLUX_MSG_REQUEST && !f->answered &&
+        if (flux_msg_type(f->req) == FLUX_MSG_REQUEST && !f->answered && !f->canceled &&
             flux_msg_has_flag(f->req, FLUX_MSGF_IDEMPOTENT)) {
             list_remove(n);
             list_append(again, n);
@@ -270,6 +271,25 @@ void inflight_ended(core_t *c, const flux_msg_t *notice, const struct peer *from
         else
             forget(c, f);
     }
+}
+
+void inflight_canceled(core_t *c, const flux_msg_t *msg, const endpoint_t *from_ep,
+                       const struct peer *from_peer)
+{
+    const char *dot = strrchr(flux_msg_topic(msg), '.');
+    const char *json = flux_msg_json(msg);
+    struct cancel in;
+    struct inflight *f;
+    errmsg_t err;
+    json_t *owner;
+
+    if (!dot || strcmp(dot, ".cancel") != 0 || !json ||
+        !(owner = flux_schema_decode(&cancel_schema, json, strlen(json), &in, &err)))
+        return;
+    f = hmap_get_u64(c->inflight, key_of_tag(c, msg, in.matchtag));
+    if (f && f->from_ep == from_ep && f->from_peer == from_peer)
+        f->canceled = true;
+    json_decref(owner);
 }
 
 void inflight_again(core_t *c, struct list_node *again)

@@ -150,6 +150,7 @@ struct inflight {
     double asked;  /* value of the observer for the request; 0: none */
     size_t large;  /* bytes of its payload, if they count in core.kept_large */
     bool answered; /* a stream: a response has passed */
+    bool canceled; /* NAME.cancel has passed */
 };
 
 #define CORE_ASKED_MAX 64
@@ -347,6 +348,9 @@ void inflight_leave(core_t *c, struct list_node *to);
  * sender that it names. */
 void inflight_ended(core_t *c, const flux_msg_t *notice, const struct peer *from,
                     const endpoint_t *to_ep, const struct peer *to_peer);
+/* A request has passed that may be the cancel of another one of its sender. */
+void inflight_canceled(core_t *c, const flux_msg_t *msg, const endpoint_t *from_ep,
+                       const struct peer *from_peer);
 /* Forget all requests in list `from`.  `notify`: send their services disconnect notices. */
 void inflight_forget(core_t *c, struct list_node *from, bool notify);
 /* Forget the requests of senders at these ranks, with notices. */

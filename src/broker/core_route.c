@@ -304,11 +304,15 @@ static void traced(struct inflight *f, double asked)
         f->asked = asked;
 }
 
-/* A neighbor passes on that a client, or the way to it, is gone. */
-static void note_ended(core_t *c, const flux_msg_t *msg, const struct peer *from,
-                       const endpoint_t *to_ep, const struct peer *to_peer)
+/* A client cancels a request, or a neighbor passes on that a client, or the way to it, is gone. */
+static void note_ended(core_t *c, const flux_msg_t *msg, const endpoint_t *from_ep,
+                       const struct peer *from, const endpoint_t *to_ep, const struct peer *to_peer)
 {
-    if (from && flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE) && core_must_arrive(msg))
+    if (!flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE))
+        return;
+    if (to_peer)
+        inflight_canceled(c, msg, from_ep, from);
+    if (from && core_must_arrive(msg))
         inflight_ended(c, msg, from, to_ep, to_peer);
 }
 
@@ -318,7 +322,7 @@ static void deliver_local(core_t *c, endpoint_t *ep, flux_msg_t *msg, endpoint_t
     struct account *a = NULL;
     struct inflight *f = NULL;
 
-    note_ended(c, msg, from_peer, ep, NULL);
+    note_ended(c, msg, from_ep, from_peer, ep, NULL);
     if (ep->ops->queue && !charged(c, msg, from_ep, &a))
         flux_msg_destroy(msg);
     else if (!flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE) &&
@@ -397,7 +401,7 @@ static int try_send(core_t *c, struct peer *p, flux_msg_t *msg, endpoint_t *from
     flux_msg_t *sent;
     int errnum;
 
-    note_ended(c, msg, from_peer, NULL, p);
+    note_ended(c, msg, from_ep, from_peer, NULL, p);
     if (upstream) /* the request may be for the services of the next broker */
         set_flag(msg, FLUX_MSGF_UPSTREAM, false);
     if (!flux_msg_has_flag(msg, FLUX_MSGF_NORESPONSE) &&

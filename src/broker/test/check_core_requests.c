@@ -150,6 +150,39 @@ START_TEST(idempotent)
 }
 END_TEST
 
+/* A request that its sender has canceled is not sent again, as the copy would follow the cancel: it
+ * fails at the brokers that have passed it on. */
+START_TEST(canceled)
+{
+    struct cluster *cl = cl_up(7, "kary:2");
+    struct party *c3 = client(cl, 3), *m0 = module(cl, 0, "top");
+    char text[40];
+    uint32_t tag;
+
+    tag = ask_flags(c3, "top.it", 0, FLUX_MSGF_IDEMPOTENT | FLUX_MSGF_STREAMING, NULL);
+    ask_flags(c3, "top.kept", 0, FLUX_MSGF_IDEMPOTENT | FLUX_MSGF_STREAMING, NULL);
+    snprintf(text, sizeof(text), "{\"matchtag\":%u}", tag);
+    ask_flags(c3, "top.cancel", 0, FLUX_MSGF_NORESPONSE, text);
+    cl_pump(cl);
+    ck_assert_uint_eq(m0->n, 3);
+    ck_assert_str_eq(flux_msg_topic(m0->kept[2]), "top.cancel");
+    party_clear(m0);
+    cl_kill(cl, 1);
+    cl_sleep(cl, 0.1);
+    expect_answer(c3, 1, EHOSTUNREACH, NULL);
+    ck_assert_str_eq(flux_msg_topic(c3->kept[0]), "top.it");
+    for (size_t i = 0; i < m0->n; i++) {
+        ck_assert_str_ne(flux_msg_topic(m0->kept[i]), "top.it");
+        if (strcmp(flux_msg_topic(m0->kept[i]), "top.kept") == 0)
+            answer(m0, i, 0, 0, "1");
+    }
+    cl_pump(cl);
+    expect_answer(c3, 2, 0, NULL);
+    ck_assert_uint_eq(cl_inflight(cl), 0);
+    cl_free(cl);
+}
+END_TEST
+
 /* Large requests that may be sent again are kept within a bound. */
 START_TEST(idempotent_large)
 {
@@ -480,7 +513,7 @@ int main(void)
     const TTest *const tests[] = {
         one,         idempotent, idempotent_large, held_for_the_dead, noticed_late, closed_first,
         in_vain,     root_dies,  leave_idempotent, leave_closed,      named_late,   cut_off,
-        waits_above, outrun,     notice_past_gap};
+        waits_above, outrun,     notice_past_gap,  canceled};
     TCase *tc = tcase_create("core_requests");
 
     tcase_set_timeout(tc, 60);
