@@ -19,15 +19,24 @@
  * the removal.  That answer may be lost as well.  Then a broker on the way sends the same request
  * again, so it is kept for AWAY_MAX seconds more, under its match tag.
  *
+ * Copies: when brokers find other parents one after the other, the same request may be under way
+ * by two ways, and the copy that comes last need not be the one whose way exists.  The loss of the
+ * other way is told by a notice, which may follow long after that.  So the module keeps all copies
+ * of which no notice has said that their way was lost.  When the way of the last one is lost, it
+ * tells the sender by each of the others to ask again.
+ *
  * Invariants:
  *  1. ctx.away holds the members that are away, and the requests of those that were, in the order
  *     in which their time ends.
+ *  2. away.earlier holds requests with the match tag of away.req that came by other ways.
  *
  * Failure: a notice that a client has ended, and that was on its way through the dead broker, is
  * lost.  Its members are removed after AWAY_MAX seconds.  A process that does not look for messages
  * during this time is removed as well, and joins again when it does.  A removal that there is no
  * memory to keep is forgotten: the member joins a stream without writers.  So does one whose way
- * breaks while its stream is removed if REMOVED_MAX others are kept already.
+ * breaks while its stream is removed if REMOVED_MAX others are kept already.  A copy that cannot be
+ * kept, because of memory or beyond EARLIER_MAX, is forgotten: if it is the one whose way exists,
+ * the member is removed after AWAY_MAX seconds.
  */
 #include "config.h"
 #include <errno.h>
@@ -40,6 +49,7 @@
 
 #define AWAY_MAX 60.
 #define REMOVED_MAX 4096 /* requests kept of removed streams, beside those of members away */
+#define EARLIER_MAX 16   /* copies of a request by other ways */
 #define REMOVED "stream '%s' was removed"
 
 /* A member of a stream that was removed. */
@@ -88,6 +98,45 @@ static void wait_back(struct ctx *ctx, struct away *a)
         flux_timer_start(ctx->away_timer, AWAY_MAX, 0.);
 }
 
+/* --- copies of a request --- */
+
+static void earlier_drop(struct away *a, unsigned i)
+{
+    flux_msg_destroy(a->earlier[i]);
+    a->earlier[i] = a->earlier[--a->nearlier];
+}
+
+static void earlier_drop_all(struct away *a)
+{
+    while (a->nearlier > 0)
+        earlier_drop(a, a->nearlier - 1);
+    free(a->earlier);
+    a->earlier = NULL;
+}
+
+/* Another copy takes the place of the request, whose way may still exist. */
+static void earlier_keep(struct away *a)
+{
+    flux_msg_t **more = NULL;
+
+    if (a->nearlier < EARLIER_MAX)
+        more = realloc(a->earlier, (a->nearlier + 1) * sizeof(flux_msg_t *));
+    if (!more)
+        return;
+    a->earlier = more;
+    a->earlier[a->nearlier++] = flux_msg_incref(a->req);
+}
+
+/* A process asks again only after a response, and a reader gets none until it is told of writers:
+ * send it one by each way that may exist. */
+static void earlier_tell(const struct away *a)
+{
+    for (unsigned i = 0; a->reads && i < a->nearlier; i++)
+        readers_answer(list_entry(a, struct reader, away), a->earlier[i]);
+}
+
+/* --- members that are away --- */
+
 struct lost_way {
     struct ctx *ctx;
     const flux_msg_t *notice;
@@ -100,9 +149,15 @@ static void leave(struct claim *c, void *arg)
     struct ctx *ctx = lost->ctx;
     struct away *a = list_entry(c, struct away, claim);
 
+    for (unsigned i = a->nearlier; i > 0; i--) {
+        if (flux_request_ended(a->earlier[i - 1], lost->notice))
+            earlier_drop(a, i - 1);
+    }
     if (!flux_request_ended(a->req, lost->notice))
         return; /* it has come again already, by another way */
+    earlier_tell(a);
     away_answer(ctx, a, EHOSTUNREACH, "the way to the sender was lost");
+    earlier_drop_all(a);
     list_remove(&a->node);
     wait_back(ctx, a);
 }
@@ -126,10 +181,18 @@ int away_join(struct ctx *ctx, struct away *a, const flux_msg_t *req,
 int away_renew(struct ctx *ctx, struct away *a, const flux_msg_t *req)
 {
     void (*gone)(struct claim * c, bool canceled) = a->claim.gone;
+    bool copy = flux_msg_matchtag(a->req) == flux_msg_matchtag(req);
 
-    /* Under the same tag, it has taken the place of the former one on its way. */
-    if (flux_msg_matchtag(a->req) != flux_msg_matchtag(req))
+    if (!copy) {
         away_answer(ctx, a, ENODATA, "the sender has asked again");
+        earlier_drop_all(a);
+    } else if (!a->lost && flux_msg_way(a->req) != flux_msg_way(req)) {
+        earlier_keep(a);
+    }
+    for (unsigned i = a->nearlier; i > 0; i--) {
+        if (flux_msg_way(a->earlier[i - 1]) == flux_msg_way(req))
+            earlier_drop(a, i - 1);
+    }
     back(a);
     claim_drop(ctx->claims, &a->claim);
     flux_msg_destroy(a->req);
@@ -146,6 +209,8 @@ void away_answer(struct ctx *ctx, struct away *a, int errnum, const char *fmt, .
     va_end(ap);
     if (!a->lost)
         flux_respond_error(ctx->h, a->req, errnum, "%s", text);
+    for (unsigned i = 0; i < a->nearlier; i++)
+        flux_respond_error(ctx->h, a->earlier[i], errnum, "%s", text);
 }
 
 int away_page_send(struct ctx *ctx, const struct away *a)
@@ -157,6 +222,7 @@ void away_over(struct ctx *ctx, struct away *a)
 {
     back(a);
     claim_drop(ctx->claims, &a->claim);
+    earlier_drop_all(a);
     flux_msg_destroy(a->req);
 }
 

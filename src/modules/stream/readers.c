@@ -121,8 +121,8 @@ static void gone_tell(struct feed *f, struct feed_listener *l, struct feed_recor
     jsonout_struct(registry_page(left->ctx, NULL), NULL, &stream_gone_schema, &gone);
 }
 
-/* Send the message to a reader, which may name no writers. */
-static void page_send(struct reader *r)
+/* Complete the message to a reader, which may name no writers. */
+static void page_end(const struct reader *r)
 {
     strbuf_t *sb = registry_page(r->s->ctx, "writers");
 
@@ -134,6 +134,17 @@ static void page_send(struct reader *r)
         jsonout_str(sb, "transforms", r->transforms ? r->transforms : "");
     }
     jsonout_uint(sb, "born", r->s->ctx->born);
+}
+
+void readers_answer(const struct reader *r, const flux_msg_t *req)
+{
+    page_end(r);
+    (void)registry_page_send(r->s->ctx, req);
+}
+
+static void page_send(struct reader *r)
+{
+    page_end(r);
     if (away_page_send(r->s->ctx, &r->away) < 0)
         readers_free(r);
 }
@@ -215,6 +226,7 @@ static struct reader *reader_create(struct stream *s, const flux_msg_t *req,
         return NULL;
     }
     r->id = in->reader;
+    r->away.reads = true;
     r->far = in->far;
     r->took.step = s->step;
     r->pid = in->pid;

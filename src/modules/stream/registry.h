@@ -31,10 +31,13 @@ struct work {
 /* The request of a writer or reader, with its claim in ctx.claims: see away.c. */
 struct away {
     flux_msg_t *req;
+    flux_msg_t **earlier; /* copies of it that came before, by other ways, */
+    unsigned nearlier;    /* and their number */
     struct claim claim;
     struct list_node node; /* in ctx.away, or in none */
     double until;
-    bool lost; /* the request has ended on its way, and was answered */
+    bool lost;  /* the request has ended on its way, and was answered */
+    bool reads; /* it is that of a reader */
 };
 
 struct ctx {
@@ -244,6 +247,8 @@ extern const struct feed_ops readers_feed_ops;
 /* Notify the writers that the policy or switch of a reader has changed since it joined. */
 void readers_demand(struct reader *r);
 void readers_free(struct reader *r);
+/* Send a response that tells of no writers, to a copy of its request. */
+void readers_answer(const struct reader *r, const flux_msg_t *req);
 /* Return the number of steps that a reader is behind, according to the last counts. */
 uint64_t readers_lag(const struct reader *r);
 void readers_read_cb(flux_t *h, const flux_msg_t *req, void *arg);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "libflux/module.h"
+#include "libflux/route.h"
 #include "libflux/slice.h"
 #include "libflux/test/fake.h"
 #include "libflux/test/still.h"
@@ -31,6 +32,7 @@ struct peer {
     char why[200];   /* a reader: the last notice of a writer that is gone */
     hmap_t *knows;   /* a reader: the writers; a writer: the readers and their demands */
     bool paused;
+    bool empty; /* a reader: a response has told it of nobody */
     int errnum; /* error that has ended the request */
 };
 
@@ -42,7 +44,8 @@ struct bed {
     char text[400];
     struct peer *peers;
     uint32_t tag;         /* match tag of the last request */
-    uint32_t answer;      /* match tag of the last response */
+    uint32_t answer;      /* match tag of the last response, */
+    uint32_t by;          /* and the rank by which it goes to rank 9; 0: it stays here */
     unsigned did;         /* number of responses and of the items in them */
     json_t *list;         /* the last list */
     flux_msg_t *question; /* how a task ended: the last request wrexec.end; NULL: none */
@@ -69,8 +72,8 @@ static inline void take_reader(struct peer *p, const json_t *o)
     const json_t *item;
     size_t i;
 
-    ck_assert(json_array_size(gone) + json_array_size(writers) > 0 ||
-              json_object_get(o, "attached"));
+    p->empty |=
+        json_array_size(gone) + json_array_size(writers) == 0 && !json_object_get(o, "attached");
     json_array_foreach(gone, i, item)
     {
         uint64_t n = (uint64_t)json_integer_value(json_object_get(item, "writer"));
@@ -120,6 +123,7 @@ static inline void sent(struct fake *f, flux_msg_t *msg)
     if (flux_msg_type(msg) == FLUX_MSG_RESPONSE) {
         b->errnum = flux_msg_errnum(msg);
         b->answer = flux_msg_matchtag(msg);
+        b->by = flux_msg_route_count(msg) > 2 ? flux_route_value(flux_msg_route_at(msg, 2)) : 0;
         b->did++;
         snprintf(b->text, sizeof(b->text), "%s", text ? text : "");
         p = &b->peers[b->answer];
@@ -183,8 +187,10 @@ static inline void bed_free(struct bed *b)
     flux_reactor_destroy(b->f.r);
     fake_clear(&b->f);
     free(b->f.sent);
-    for (size_t i = 0; i < PEERS_MAX; i++)
+    for (size_t i = 0; i < PEERS_MAX; i++) {
+        ck_assert(!b->peers[i].empty);
         hmap_destroy(b->peers[i].knows);
+    }
     json_decref(b->list);
     flux_msg_destroy(b->question);
     free(b->peers);

@@ -396,6 +396,47 @@ START_TEST(away_told_late)
 }
 END_TEST
 
+/* A copy of a request that was under way for longer comes after a later one, and then the notice
+ * that its way was lost: the reader, which nobody has written for yet, is told by the other way to
+ * ask again, after a response, as it does so only then.  By a way of which such a notice has come,
+ * or that the last copy has come by, it is not told. */
+START_TEST(away_copies)
+{
+    static const uint32_t ways[] = {1, 2, 3, 2, 3};
+    struct bed *b = bed_create();
+    uint32_t reader;
+
+    b->way = 1;
+    read_stream(b, 3, "s", "");
+    reader = b->tag;
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        b->way = ways[i];
+        b->tag = reader;
+        read_repeat(b, 3, "s", reader, "h");
+    }
+    settle(b);
+    b->did = 0;
+    b->way = 1;
+    lose_way(b, 3);
+    ck_assert_uint_eq(b->did, 0);
+    b->way = 3;
+    lose_way(b, 3);
+    ck_assert_uint_eq(b->did, 3);
+    ck_assert_int_eq(b->errnum, EHOSTUNREACH);
+    ck_assert_uint_eq(b->by, 2);
+    ck_assert(b->peers[reader].empty);
+    b->peers[reader].empty = false;
+
+    b->way = 2;
+    read_again(b, 3, "s", reader, "h");
+    reader = b->tag;
+    ck_assert_int_eq(write_stream(b, 1, "s", 0, 1), 0);
+    settle(b);
+    ck_assert_uint_eq(hmap_count(b->peers[reader].knows), 1);
+    bed_free(b);
+}
+END_TEST
+
 /* A stream is removed while a writer and readers of it are away: they hear of it when they ask
  * again, once; a reader that comes later hears nothing of it. */
 START_TEST(away_removed)
@@ -586,6 +627,6 @@ END_TEST
 int main(void)
 {
     RUN_SUITE("stream notices", attached, attached_all, many_writers, many_readers, list_meanwhile,
-              away, away_told_late, away_removed, removed_unheard, causes, cause_unknown,
-              cause_late, chance);
+              away, away_told_late, away_copies, away_removed, removed_unheard, causes,
+              cause_unknown, cause_late, chance);
 }
