@@ -11,7 +11,8 @@
  * nobody has can be taken, and when all have left, nothing is kept.
  *
  * In three of ten seeds brokers are lost because nobody hears them for a while (absent.c), and all
- * of that takes longer.
+ * of that takes longer.  In half of these, events have connections of their own, which may fall
+ * silent alone.
  */
 #include "config.h"
 #include <errno.h>
@@ -517,8 +518,10 @@ static void streams_tune(struct sim_config *cfg, struct rng *rng)
     cfg->heal = rng_chance(rng, 0.5) ? 5. : 0.;
     if (cfg->size > 256)
         cfg->size = 256;
-    if (rng_chance(rng, 0.3))
+    if (rng_chance(rng, 0.3)) {
         sim_tune_absences(cfg, rng);
+        cfg->event_lines = rng_chance(rng, 0.5);
+    }
 }
 
 const struct scenario scenario_streams = {

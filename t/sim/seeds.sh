@@ -19,6 +19,8 @@ failed_once=(
     "history 178 kept requests whose end was told by another way"
     "history 2489 did so when a broker was started again"
     "barrier 200082 began a use of a name anew with what belonged to one that had ended before the last one"
+    "streams 372 lost the way to a reader when an earlier copy of its request came after a later one"
+    "streams 2119 sent a request again whose cancel had arrived"
     "history 2692 ended an orphan that only the broker it asked counted as lost"
 )
 
