@@ -44,8 +44,11 @@
  *     and which the ancestor reports.
  *  3. If the earlier broker of the rank is pending here (core_heal.c), it is lost: its successor
  *     has the same key, and on a host only one of them can have the directory of the rank.  The
- *     exception is one that another broker has heard (core_third.c): it lives, and its successor
- *     waits until it has arrived elsewhere, or is lost.
+ *     successor does not wait until the time of the earlier one is over: when two brokers, one
+ *     below the other, have died and are started again, the lower one would wait for heal_timeout
+ *     each time.  Nor are neighbors on the ring asked, since they may hear the successor by now.
+ *     The exception is one that another broker has heard (core_third.c): it lives, and its
+ *     successor waits until it has arrived elsewhere, or is lost.
  *  4. An ancestor knows the key of a rank that was up below it (core_keys.c).  It asks boot for the
  *     key of a rank below it that is down and has reported none.
  *
