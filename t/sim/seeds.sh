@@ -11,6 +11,7 @@ failed_once=(
     "launch 2002535 lost output of a job that stores it, likewise"
     "launch 2031830 failed a job because a broker between left slowly"
     "launch 20138 told of a job that had lost a node that a barrier had failed"
+    "launch 200258 told of a job that had lost a node that its PMI data could not be read"
     "heal 2004051 ended the subtree of an orphan that counted as lost"
     "heal 2005277 let a later request overtake one that waited for an orphan"
     "apart 2001626 never welcomed a rank that two brokers had waited for"

@@ -163,8 +163,9 @@ static void fence_done(struct fence *fe, const void *data, size_t len)
 static void fence_failed(struct fence *fe, const char *what, const char *why)
 {
     struct subjob *j = fe->job;
-    /* A fence is aborted when a node of it is lost. */
-    bool lost = fe->step == FENCING && fe->f && flux_future_errnum(fe->f) == ECONNABORTED;
+    int errnum = fe->f ? flux_future_errnum(fe->f) : 0;
+    /* A fence is aborted when a node of it is lost; the namespace is lost with the first node. */
+    bool lost = (fe->step == FENCING && errnum == ECONNABORTED) || errnum == EHOSTUNREACH;
     int32_t code = -1;
     char text[400];
 
