@@ -112,7 +112,7 @@ void sim_check_quiet(sim_t *s)
 {
     struct quiet q = {.s = s};
 
-    sim_run_until(s, nobody_waits, NULL, sim_max_delay(s) * s->cfg.size);
+    sim_run_until(s, nobody_waits, NULL, sim_max_delay(s) * 4 * s->cfg.size);
     for (uint32_t r = 0; r < s->cfg.size && !s->failed; r++) {
         if (!takes_part(&s->nodes[r]))
             continue;
