@@ -731,6 +731,7 @@ int main(void)
     };
     TCase *tc = tcase_create("connector");
 
+    tcase_set_timeout(tc, 60);
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
         tcase_add_test(tc, tests[i]);
     tcase_add_loop_test(tc, test_cut, 0, 2);

@@ -344,6 +344,7 @@ int main(void)
     };
     TCase *tc = tcase_create("connector_limits");
 
+    tcase_set_timeout(tc, 60);
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
         tcase_add_test(tc, tests[i]);
     return run_case("connector_limits", tc);
