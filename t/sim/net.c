@@ -825,6 +825,8 @@ static void tree_back(void *arg, void *data)
     struct node *parent = arg;
     struct way *w = data;
 
+    if (w->up.closed || w->up.cut) /* it has given up, and may have connected again */
+        return;
     w->there = true;
     if (parent->state == NODE_ON)
         core_peer_back(parent->core, CORE_TREE, w->up.from->rank);
