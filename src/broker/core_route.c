@@ -9,7 +9,8 @@
  *    another rank       the tree neighbor on the way, which is known by the shape and the ranks
  *                       that have moved (core_moves.c); along the ring if the request asks for it
  *                       (FLUX_MSGF_RING), or if the tree is broken there; else EHOSTUNREACH.
- *                       To the parent if the rank may be pending at a broker above (core_heal.c).
+ *                       To the parent if the rank may be pending at a broker above (core_heal.c),
+ *                       since a lost rank between was put back into its place.
  *                       Where the next rank of the ring is lost or absent, the tree closes the gap:
  *                       a request leaves the ring there, and does not return to it
  *
@@ -478,6 +479,17 @@ static bool may_wait_above(const core_t *c, uint32_t nodeid, const struct peer *
            !idset_test(c->up, nodeid) && !census_is_gone(c, nodeid);
 }
 
+/* Returns whether a rank is below a lost one that was put back into its place below this broker. */
+static bool is_below_lost(const core_t *c, uint32_t nodeid)
+{
+    const topology_t *tree = overlay_tree(c);
+    uint32_t r = topology_parent(tree, nodeid);
+
+    while (r != c->cfg.rank && r != TOPOLOGY_NONE && !census_is_gone(c, r))
+        r = topology_parent(tree, r);
+    return r != c->cfg.rank && r != TOPOLOGY_NONE;
+}
+
 /* Returns whether a request that the parent has sent would have to go back to it: the rank was
  * pending here, and has connected above, where later requests go to it at once. */
 static bool was_overtaken(const core_t *c, const flux_msg_t *msg, const struct peer *next,
@@ -547,6 +559,7 @@ static void route(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *
     uint32_t nodeid = flux_msg_nodeid(msg);
     bool here = is_here(c, nodeid);
     unsigned flags = flux_msg_flags(msg);
+    bool above;
     struct peer *p;
     endpoint_t *ep;
 
@@ -599,12 +612,13 @@ static void route(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *
         flux_msg_destroy(msg);
         return;
     }
+    above = !(flags & FLUX_MSGF_RING) && may_wait_above(c, nodeid, from_peer);
     if (!(flags & FLUX_MSGF_RING) && p && !p->lost && !p->gone && !p->absent &&
-        !(p == from_peer && may_wait_above(c, nodeid, from_peer))) {
+        !(above && (p == from_peer || is_below_lost(c, nodeid)))) {
         forward(c, p, msg, from_ep, from_peer);
         return;
     }
-    if (!(flags & FLUX_MSGF_RING) && may_wait_above(c, nodeid, from_peer)) {
+    if (above) {
         forward(c, c->parent, msg, from_ep, from_peer);
         return;
     }

@@ -328,6 +328,28 @@ START_TEST(moved_unseen)
 }
 END_TEST
 
+/* Rank 4 dies below rank 1, to which it has moved, and is put back into its place below rank 3.  A
+ * request from rank 2 to rank 5, which was below it, waits where that is pending. */
+START_TEST(below_put_back)
+{
+    struct cluster *cl = cl_up(6, "chain");
+    struct party *c = client(cl, 2);
+
+    move_away(cl, 4, 3, 2);
+    move_away(cl, 4, 2, 1);
+    cl->nodes[5].dead = true; /* it does not connect again */
+    cl_kill(cl, 4);
+    cl_pump(cl);
+    expect_ranks(core_ranks_lost(cl->nodes[2].core), "4");
+    ask(c, "top.it", 5);
+    cl_pump(cl);
+    ck_assert_uint_eq(c->n, 0);
+    cl_sleep(cl, TIMEOUT + 1.);
+    expect_answer(c, 1, EHOSTUNREACH, "");
+    cl_free(cl);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core_counted");
@@ -345,5 +367,6 @@ int main(void)
     tcase_add_test(tc, reported_in_vain);
     tcase_add_test(tc, cut_above);
     tcase_add_test(tc, moved_unseen);
+    tcase_add_test(tc, below_put_back);
     return run_case("core_counted", tc);
 }
