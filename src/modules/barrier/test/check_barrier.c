@@ -435,7 +435,7 @@ START_TEST(ended_before)
     expect_text(b, ECONNABORTED, "later ones, too");
     join(b, 2, 3, 0, "2:3");
     expect_text(b, ECONNABORTED, "the first has failed");
-    /* Only so many ends of a name are stored. */
+    /* The number of ends of a name that are stored is limited. */
     for (unsigned rank = 6; rank < 14; rank++)
         leaves(b, rank, 20, "of others");
     join(b, 2, 4, 0, "2:3");
