@@ -474,9 +474,9 @@ static struct peer *next_hop(core_t *c, uint32_t nodeid)
  * to the child. */
 static bool may_wait_above(const core_t *c, uint32_t nodeid, const struct peer *from)
 {
-    return heal_now(c) && !core_is_root(c) && !c->parent->lost && from != c->parent &&
-           topology_is_ancestor(overlay_tree(c), c->cfg.rank, nodeid) &&
-           !idset_test(c->up, nodeid) && !census_is_gone(c, nodeid);
+    return !idset_test(c->up, nodeid) && heal_now(c) && !core_is_root(c) && !c->parent->lost &&
+           from != c->parent && topology_is_ancestor(overlay_tree(c), c->cfg.rank, nodeid) &&
+           !census_is_gone(c, nodeid);
 }
 
 /* Returns whether a rank is below a lost one that was put back into its place below this broker. */
@@ -612,7 +612,7 @@ static void route(core_t *c, flux_msg_t *msg, endpoint_t *from_ep, struct peer *
         flux_msg_destroy(msg);
         return;
     }
-    above = !(flags & FLUX_MSGF_RING) && may_wait_above(c, nodeid, from_peer);
+    above = !(flags & FLUX_MSGF_RING) && p != c->parent && may_wait_above(c, nodeid, from_peer);
     if (!(flags & FLUX_MSGF_RING) && p && !p->lost && !p->gone && !p->absent &&
         !(above && (p == from_peer || is_below_lost(c, nodeid)))) {
         forward(c, p, msg, from_ep, from_peer);
