@@ -140,7 +140,7 @@ static void interrupt_it(int signum)
 START_TEST(interrupted_pattern)
 {
     struct sandbox_limits l = {.memory = 1u << 20, .steps = INT64_MAX / 2, .seconds = 1000.};
-    /* Again and again: the first one may come before the call has begun, and have no effect. */
+    /* Repeatedly: the first one may come before the call has begun, and have no effect. */
     const struct itimerval often = {{.tv_usec = 20000}, {.tv_usec = 20000}}, never = {{0}, {0}};
     int rc;
 
